@@ -1,0 +1,168 @@
+"""The client half: the user's terminal on one side, the shim's socket on the other."""
+
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kildsvc import terminal
+from kildsvc.chord import Chord
+from kildsvc.errors import KildError
+from kildsvc.shim import wire
+
+# How long a lone ESC, or the first key of the chord, may wait for its next byte before it is passed on.
+PARTIAL_SEC = 0.5
+
+
+class Disconnected(Exception):
+    """The shim is gone without a farewell."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attachment ended: with the agent's own end, by a signal to the client, or else by the detach keys."""
+
+    exit: dict[str, Any] | None = None
+    signal: int | None = None  # sent to the client
+
+
+class Connection:
+    """A socket to one shim, past HELLO."""
+
+    def __init__(self, path: Path, mode: int, size: tuple[int, int], run: str = "", offset: int = 0) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.sock.connect(str(path))
+            hello = wire.HELLO_BODY.pack(wire.VERSION, mode, *size, offset) + run.encode()
+            self.sock.sendall(wire.frame(wire.HELLO, hello))
+        except OSError as error:
+            self.sock.close()
+            raise Disconnected from error
+        self._decoder = wire.Decoder(1 << 24)
+
+    def fileno(self) -> int:
+        return self.sock.fileno()
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def send(self, kind: int, payload: bytes) -> None:
+        try:
+            self.sock.sendall(wire.frame(kind, payload))
+        except OSError as error:
+            raise Disconnected from error
+
+    def type(self, data: bytes) -> None:
+        for at in range(0, len(data), wire.CLIENT_MAX):
+            self.send(wire.INPUT, data[at : at + wire.CLIENT_MAX])
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        try:
+            data = self.sock.recv(1 << 18)
+        except OSError as error:
+            raise Disconnected from error
+        if not data:
+            raise Disconnected
+        return self._decoder.feed(data)
+
+
+class Attachment:
+    def __init__(self, path: Path, read_only: bool, chord: Chord, in_fd: int = 0, out_fd: int = 1) -> None:
+        self._path = path
+        self._mode = wire.READ_ONLY if read_only else wire.INTERACTIVE
+        self._chord = chord
+        self._in_fd, self._out_fd = in_fd, out_fd
+        self._run, self._offset = "", 0  # how far we have got, for a shim that was restarted
+        self._reading = True
+
+    def run(self, still_alive: Callable[[], bool]) -> Outcome:
+        """Until detached or the agent's end. Goes on with a restarted shim while still_alive() says so; raises
+        Disconnected when it does not."""
+        with ExitStack() as stack:
+            ends = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+            self._signal_fd = stack.enter_context(terminal.signals_as_bytes(signal.SIGWINCH, *ends))
+            connection = self._connect()
+            stack.enter_context(terminal.modes_restored(self._out_fd))
+            stack.enter_context(terminal.raw(self._in_fd))
+            while True:
+                try:
+                    return self._serve(connection)
+                except Disconnected:
+                    connection.close()
+                    if not still_alive():
+                        raise
+                    # systemd holds the listening socket meanwhile: this waits in its queue for the new shim.
+                    connection = self._connect()
+
+    def _connect(self) -> Connection:
+        return Connection(self._path, self._mode, terminal.size(self._out_fd), self._run, self._offset)
+
+    def _serve(self, connection: Connection) -> Outcome:
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        poll.register(self._signal_fd, select.POLLIN)
+        if self._reading:
+            poll.register(self._in_fd, select.POLLIN)
+        with connection.sock:
+            while True:
+                ready = poll.poll(PARTIAL_SEC * 1000 if self._chord.holding else None)
+                if not ready:
+                    connection.type(self._chord.release())
+                for fd, _ in ready:
+                    if fd == connection.fileno():
+                        outcome = self._on_shim_readable(connection)
+                    elif fd == self._in_fd:
+                        outcome = self._on_keys(connection, poll)
+                    else:
+                        outcome = self._on_signal(connection)
+                    if outcome:
+                        return outcome
+
+    def _on_shim_readable(self, connection: Connection) -> Outcome | None:
+        for kind, payload in connection.receive():
+            if kind in (wire.OUTPUT, wire.SNAPSHOT):
+                self._write(payload)
+                self._offset += len(payload)
+            elif kind == wire.WELCOME:
+                about = json.loads(payload)
+                self._run, self._offset = about["run"], about["offset"]
+            elif kind == wire.RESYNC:
+                (self._offset,) = wire.OFFSET_BODY.unpack(payload)
+                if os.isatty(self._out_fd):
+                    self._write(b"\x1b[2J\x1b[H")
+            elif kind == wire.EXIT:
+                return Outcome(exit=json.loads(payload))
+            elif kind == wire.ERROR:
+                raise KildError(json.loads(payload)["message"])
+        return None
+
+    def _on_keys(self, connection: Connection, poll: select.poll) -> Outcome | None:
+        data = os.read(self._in_fd, 1 << 16)
+        if not data:
+            poll.unregister(self._in_fd)
+            self._reading = False  # the end of a pipe: go on showing
+            return None
+        passed, complete = self._chord.feed(data)
+        if passed and self._mode == wire.INTERACTIVE:
+            connection.type(passed)
+        return Outcome() if complete else None
+
+    def _on_signal(self, connection: Connection) -> Outcome | None:
+        for number in os.read(self._signal_fd, 64):
+            if number != signal.SIGWINCH:
+                return Outcome(signal=number)
+        rows, cols = terminal.size(self._out_fd)
+        if rows and self._mode == wire.INTERACTIVE:
+            connection.send(wire.RESIZE, wire.SIZE_BODY.pack(rows, cols))
+        return None
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._out_fd, view) :]

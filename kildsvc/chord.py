@@ -1,0 +1,73 @@
+"""The detach keys: recognised in what the user types, however the terminal encodes them."""
+
+import re
+
+DEFAULT = "ctrl-space ctrl-q"
+_KEY = re.compile(r"ctrl-(space|[a-z\\\]^_@])\Z")
+
+
+def parse(chord: str) -> list[list[bytes]]:
+    """For each key of the chord the byte sequences that mean it. Raises ValueError."""
+    keys = []
+    for key in chord.lower().split():
+        match = _KEY.match(key)
+        if not match:
+            raise ValueError(f"'{key}' is not a key like ctrl-q or ctrl-space")
+        char = " " if match[1] in ("space", "@") else match[1]
+        code = 0 if char == " " else ord(char.upper()) & 0x1F
+        # Plain byte; kitty's CSI u (press, with or without event type and lock modifiers); modifyOtherKeys.
+        forms = [bytes([code])]
+        for modifier in (5, 5 + 64, 5 + 128, 5 + 192):
+            forms += [
+                f"\x1b[{ord(char)};{modifier}u".encode(),
+                f"\x1b[{ord(char)};{modifier}:1u".encode(),
+                f"\x1b[27;{modifier};{ord(char)}~".encode(),
+            ]
+        keys.append(forms)
+    if not keys:
+        raise ValueError("no keys given")
+    return keys
+
+
+class Chord:
+    """Bytes in; bytes for the agent out, and whether the chord was completed. A partial chord is passed on."""
+
+    def __init__(self, chord: str = DEFAULT) -> None:
+        self._keys = parse(chord)
+        self._held = b""
+
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        data, self._held = self._held + data, b""
+        passed = bytearray()
+        at = 0
+        while at < len(data):
+            length = self._match(data, at)
+            if length > 0:
+                return bytes(passed), True
+            if length < 0:  # may still become the chord
+                self._held = data[at:]
+                break
+            passed.append(data[at])
+            at += 1
+        return bytes(passed), False
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._held)
+
+    def release(self) -> bytes:
+        """What was held back, when nothing more has come."""
+        held, self._held = self._held, b""
+        return held
+
+    def _match(self, data: bytes, at: int) -> int:
+        """Length of the chord at that place; 0: it is not there; -1: so far it is."""
+        start = at
+        for forms in self._keys:
+            form = next((form for form in forms if data.startswith(form, at)), None)
+            if form is None:
+                rest = data[at:]
+                partial = any(form.startswith(rest) for form in forms)
+                return -1 if partial else 0
+            at += len(form)
+        return at - start

@@ -1,0 +1,156 @@
+"""open, attach, stop, destroy."""
+
+import sys
+
+import click
+
+from kildsvc import terminal
+from kildsvc.chord import DEFAULT, Chord
+from kildsvc.cli import render
+from kildsvc.cli.options import DURATION, json_option
+from kildsvc.errors import UsageError
+
+
+@click.command("open", context_settings={"ignore_unknown_options": False})
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--shell", is_flag=True, help="Run your login shell.")
+@click.option("--cwd", metavar="DIR", help="Directory to run in.  [default: the current one]")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the agent; not remembered.")
+@click.option("--rows", type=click.IntRange(1, 9999), help="Height of the terminal until someone attaches.")
+@click.option("--cols", type=click.IntRange(1, 9999), help="Width of the terminal until someone attaches.")
+@click.option("--grace", type=DURATION, help="How long the agent must live to count as up.  [default: 200ms]")
+@click.option("--note", help="A line about the session, shown by list and status.")
+@click.option("--attach", is_flag=True, help="Attach when it is up, or when it is running already.")
+@json_option
+def open_command(
+    name: str,
+    command: tuple[str, ...],
+    shell: bool,
+    cwd: str | None,
+    env: tuple[str, ...],
+    rows: int | None,
+    cols: int | None,
+    grace: int | None,
+    note: str | None,
+    attach: bool,
+    as_json: bool,
+) -> int:
+    """Open session NAME running COMMAND, as unit kild-NAME.service.
+
+    Returns when the agent is up, or fails with its exit code and last lines if it ended before. Without
+    COMMAND an ended session is run again. Write -- before a COMMAND that has options.
+    """
+    from kildsvc.errors import AlreadyRunning
+    from kildsvc.operations.open import Request, open_session
+
+    if attach and as_json:
+        raise UsageError("--attach and --json exclude each other")
+    own_rows, own_cols = terminal.size(1)
+    request = Request(
+        name=name,
+        command=list(command),
+        shell=shell,
+        cwd=cwd,
+        env=env,
+        rows=rows or own_rows or 24,
+        cols=cols or own_cols or 80,
+        grace_usec=grace,
+        note=note,
+    )
+    try:
+        opened = open_session(request)
+    except AlreadyRunning:
+        if not attach:
+            raise
+        return _attach(name, False, DEFAULT)
+    for warning in opened.warnings:
+        render.note(warning)
+    if as_json:
+        render.document(
+            {
+                "name": opened.name,
+                "unit": opened.unit,
+                "run": opened.run,
+                "pid": opened.pid,
+                "warnings": opened.warnings,
+            }
+        )
+        return 0
+    if attach:
+        return _attach(name, False, DEFAULT)
+    render.say(f"{name}: running as {opened.unit}, pid {opened.pid}")
+    return 0
+
+
+@click.command("attach")
+@click.argument("name")
+@click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
+@click.option("--detach-keys", default=DEFAULT, show_default=True, help="Keys that detach.")
+def attach_command(name: str, read_only: bool, detach_keys: str) -> int:
+    """Join the terminal of session NAME.
+
+    Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
+    failed.
+    """
+    return _attach(name, read_only, detach_keys)
+
+
+def _attach(name: str, read_only: bool, detach_keys: str) -> int:
+    from kildsvc.operations.attach import attach
+
+    try:
+        chord = Chord(detach_keys)
+    except ValueError as error:
+        raise UsageError(f"--detach-keys: {error}") from error
+    if sys.stdin.isatty():
+        render.note(f"attached to '{name}'; {detach_keys} detaches")
+    outcome = attach(name, read_only, chord)
+    if outcome.exit is None:
+        render.note(f"detached from '{name}', which goes on")
+        return 128 + outcome.signal if outcome.signal else 0
+    code = outcome.exit["exit_code"]
+    if code is None:
+        render.note(f"'{name}' has ended; nobody saw its exit code")
+        return 125
+    how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
+    render.note(f"'{name}' {'was stopped' if outcome.exit['stopped'] else 'has ended'}: {how}")
+    return int(code)
+
+
+@click.command("stop")
+@click.argument("names", nargs=-1, metavar="NAME…")
+@click.option("--all", "everything", is_flag=True, help="Every running session, but the one you are in.")
+@json_option
+def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int:
+    """Stop sessions: SIGTERM, after 10 s SIGKILL, and every process of them is gone."""
+    from kildsvc.operations.stop import everything_but_own, stop_sessions
+
+    if bool(names) == everything:
+        raise UsageError("give the names of sessions, or --all")
+    stopped = stop_sessions(everything_but_own() if everything else list(dict.fromkeys(names)))
+    if as_json:
+        render.document([{**one.session.to_json(), "was_running": one.was_running} for one in stopped])
+        return 0
+    if not stopped:
+        render.say("no session is running")
+    for one in stopped:
+        word = "stopped" if one.was_running else "was not running"
+        render.say(f"{one.session.name}: {word} ({one.session.cause})")
+    return 0
+
+
+@click.command("destroy")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Stop it first when it is running.")
+@json_option
+def destroy_command(name: str, force: bool, as_json: bool) -> int:
+    """Forget session NAME. What it printed stays in the journal."""
+    from kildsvc.operations.stop import destroy
+
+    destroy(name, force)
+    if as_json:
+        render.document({"name": name, "destroyed": True})
+    else:
+        render.say(f"{name}: forgotten")
+    return 0

@@ -1,0 +1,193 @@
+"""Plain types everything is built from. Pure: no clock, no files, no bus."""
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kildsvc.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}\Z")
+_UNIT_SUFFIXES = tuple(
+    f".{kind}"
+    for kind in [
+        "service",
+        "socket",
+        "slice",
+        "target",
+        "mount",
+        "automount",
+        "timer",
+        "path",
+        "device",
+        "scope",
+        "swap",
+        "snapshot",
+    ]
+)
+NAME_MAX = 48
+
+
+def check_name(name: str) -> str:
+    """The name itself, so that `systemctl --user status kild-NAME` works literally; raises UsageError otherwise."""
+    if _NAME.match(name) and not name.endswith(_UNIT_SUFFIXES):
+        return name
+    shown = name if len(name) <= 60 else name[:57] + "..."
+    suggestion = suggest_name(name)
+    raise UsageError(
+        f"'{shown}' cannot be a session name: use letters, digits, '.', '_' and '-', at most {NAME_MAX},"
+        " beginning with a letter or digit, and no unit suffix such as '.service'",
+        f"try '{suggestion}'" if suggestion else "",
+    )
+
+
+def suggest_name(name: str) -> str:
+    while name.endswith(_UNIT_SUFFIXES):
+        name = name.rpartition(".")[0]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:NAME_MAX].rstrip("-._")
+
+
+def unit_of(name: str) -> str:
+    return f"kild-{name}.service"
+
+
+def name_of(unit: str) -> str:
+    return unit.removeprefix("kild-").removesuffix(".service")
+
+
+def keeper_of(name: str) -> str:
+    """The empty slice whose After= keeps the ended unit, and so its exit code, loaded."""
+    # A '-' in a slice's name makes it a child of another slice, so it is escaped as systemd does.
+    return f"kildkeep-{name.replace('-', chr(92) + 'x2d')}.slice"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All the shim must know. Holds secrets (env): goes to a 0600 file on tmpfs and nowhere else."""
+
+    name: str
+    run: str
+    unit: str
+    agent: str
+    title: str
+    executable: str
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    rows: int
+    cols: int
+    umask: int
+    limits: dict[str, list[int]]
+    last_output: str
+    grace_usec: int = 200_000
+    stop_usec: int = 10_000_000
+    ring_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What nobody else remembers of a session. No status: that is asked of systemd, or of the journal."""
+
+    name: str
+    argv: list[str]
+    executable: str
+    agent: str
+    cwd: str
+    created: float
+    note: str = ""
+    env_names: list[str] = field(default_factory=list)  # set with --env; their values are not kept
+    shell: bool = False
+    grace_usec: int = 200_000
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# States of a session. The first group is alive.
+STARTING, RUNNING, STOPPING, PAUSED = "starting", "running", "stopping", "paused"
+EXITED, KILLED, OOM, TIMEOUT, STOPPED = "exited", "killed", "oom", "timeout", "stopped"
+UNOBSERVED = "unobserved"  # nobody saw the end: no exit code
+ORPHANED = "orphaned"  # the unit has ended, processes of it live
+LOST = "lost"  # no unit and no record of an end: cut off by a reboot or a crash of the machine
+ALIVE = (STARTING, RUNNING, STOPPING, PAUSED)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: a code or a signal; both None when nobody knows."""
+
+    code: int | None = None
+    signal: str | None = None
+    error: str | None = None  # why the agent could not be executed
+    stopped: bool = False
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell would give it."""
+        if self.code is not None or self.signal is None:
+            return self.code
+        return 128 + signal_number(self.signal)
+
+    def state(self) -> str:
+        if self.stopped:
+            return STOPPED
+        if self.code is not None:
+            return EXITED
+        return KILLED if self.signal else UNOBSERVED
+
+    def describe(self) -> str:
+        if self.error:
+            return f"could not be executed: {self.error}"
+        if self.code is not None:
+            return f"exit code {self.code}"
+        return f"killed by SIG{self.signal}" if self.signal else "nobody saw how it ended"
+
+
+def parse_status_text(text: str) -> Ended | None:
+    """The end as the shim's STATUS= tells it; None when it tells no end."""
+    if match := re.fullmatch(r"ended: exit (\d+)", text):
+        return Ended(code=int(match[1]))
+    if match := re.fullmatch(r"ended: signal (\S+)", text):
+        return Ended(signal=match[1])
+    if match := re.fullmatch(r"ended: not executed: (.*)", text):
+        return Ended(code=127, error=match[1])
+    return Ended() if text == "ended: unobserved" else None
+
+
+def signal_number(name: str) -> int:
+    import signal
+
+    if name.startswith("RTMIN+"):
+        return signal.SIGRTMIN + int(name[6:])
+    return int(name) if name.isdigit() else signal.Signals[f"SIG{name}"].value
+
+
+@dataclass(frozen=True)
+class Session:
+    """One session as it is now, for people and for --json."""
+
+    name: str
+    state: str
+    unit: str = ""
+    exit_code: int | None = None
+    signal: str | None = None
+    cause: str = ""
+    agent: str = ""
+    command: list[str] = field(default_factory=list)
+    cwd: str = ""
+    note: str = ""
+    run: str | None = None
+    pid: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    memory: int | None = None
+    cpu_usec: int | None = None
+    tasks: int | None = None
+    restored: int = 0  # times the shim was restarted under a living agent
+    before_boot: bool = False
+
+    @property
+    def alive(self) -> bool:
+        return self.state in ALIVE
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

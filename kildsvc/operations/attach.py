@@ -1,0 +1,36 @@
+"""Joining a running session's terminal."""
+
+from kildsvc import model, paths
+from kildsvc.attach import Attachment, Disconnected, Outcome
+from kildsvc.chord import Chord
+from kildsvc.errors import KildError, NotRunning
+from kildsvc.model import unit_of
+from kildsvc.operations import sessions
+from kildsvc.systemd.manager import Manager
+
+
+def attach(name: str, read_only: bool, chord: Chord) -> Outcome:
+    """Blocks until detached or the agent's end."""
+    session = sessions.status(name)
+    if session.state not in model.ALIVE:
+        raise NotRunning(f"session '{name}' is not running: {session.cause}", f"kildsvc open {name}")
+    try:
+        return Attachment(paths.socket_path(name), read_only, chord).run(lambda: _alive(name))
+    except Disconnected as error:
+        session = sessions.status(name)
+        if session.alive:
+            raise KildError(f"cannot reach the terminal of '{name}': its socket is gone") from error
+        # Its farewell was missed; systemd knows.
+        return Outcome(
+            exit={
+                "code": None if session.signal else session.exit_code,
+                "signal": session.signal,
+                "exit_code": session.exit_code,
+                "stopped": session.state == model.STOPPED,
+            }
+        )
+
+
+def _alive(name: str) -> bool:
+    with Manager() as manager:
+        return manager.get(unit_of(name), "ActiveState")["ActiveState"] not in ("inactive", "failed")

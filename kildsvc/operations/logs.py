@@ -1,0 +1,101 @@
+"""What a session printed, from the journal."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kildsvc import journal, model, paths, store
+from kildsvc.errors import JournalUnreadable, NoSuchSession, UsageError
+from kildsvc.journal import Entry
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    run: str = "last"
+    lines: int | None = None
+    follow: bool = False
+    since: str | None = None
+
+
+def text_lines(query: Query) -> Iterator[str]:
+    """Readable lines, oldest first."""
+    if query.lines is None or query.follow:
+        for entry in _entries(query):
+            yield from _lines(entry)
+            if query.follow and query.run != "all" and entry.event == "ended":
+                return
+        return
+    wanted: list[str] = []
+    for entry in _entries(query, newest_first=True):
+        wanted[:0] = _lines(entry)
+        if len(wanted) >= query.lines:
+            break
+    yield from wanted[len(wanted) - min(query.lines, len(wanted)) :]
+
+
+def raw_bytes(query: Query) -> Iterator[tuple[int, bytes]]:
+    """The bytes of the terminal, each once, in order: (bytes missing before, data)."""
+    at, run = 0, ""
+    for entry in _entries(query):
+        if "KILD_DATA" not in entry.fields:
+            if query.follow and query.run != "all" and entry.event == "ended":
+                return
+            continue
+        if entry.run != run:
+            at, run = 0, entry.run
+        offset, data = int(entry.text("KILD_OFFSET")), entry.fields["KILD_DATA"]
+        # After a crash of the shim a batch may have been sent twice.
+        if offset + len(data) > at:
+            yield max(0, offset - at), data[max(0, at - offset) :]
+            at = offset + len(data)
+
+
+def saved_output(name: str) -> bytes | None:
+    """The last output of an ended run, for when the journal cannot be read."""
+    try:
+        return paths.last_output_file(name).read_bytes()
+    except OSError:
+        return None
+
+
+def _lines(entry: Entry) -> list[str]:
+    # 7: output. 4: something of it is missing.
+    if entry.text("PRIORITY") not in ("7", "4") or "MESSAGE" not in entry.fields or entry.event:
+        return []
+    text = entry.text("MESSAGE")
+    return [f"[{text}]"] if entry.text("PRIORITY") == "4" else text.split("\n")
+
+
+def _entries(query: Query, newest_first: bool = False) -> Iterator[Entry]:
+    model.check_name(query.name)
+    options = []
+    if query.since:
+        options.append(f"--since={query.since}")
+    if query.follow:
+        options += ["--follow", "--no-tail" if query.lines is None else f"--lines={query.lines}"]
+    elif newest_first:
+        options.append("--reverse")
+    run = query.run
+    if run == "last":
+        run = _last_run(query.name)
+    matches = journal.of_session(query.name) if run == "all" else journal.of_run(query.name, run)
+    try:
+        yield from journal.read(matches, *options)
+    except JournalUnreadable as error:
+        if query.since and "parse" in error.message.lower():
+            raise UsageError(
+                f"--since '{query.since}' is not a time", "try '10 min ago' or '2026-01-31 14:00'"
+            ) from error
+        raise
+
+
+def _last_run(name: str) -> str:
+    matches = [*journal.of_session(name), *journal.of_event("opened")]
+    entry = next(journal.read(matches, "--reverse", "--lines=1"), None)
+    if entry:
+        return entry.run
+    if store.load(name):
+        raise JournalUnreadable(
+            f"the journal has nothing of '{name}'", "it may have been rotated away, or be volatile"
+        )
+    raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")

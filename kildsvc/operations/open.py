@@ -1,0 +1,254 @@
+"""Opening a session: nothing is said to run before it does, and nothing is left of one that does not."""
+
+import os
+import secrets
+import shlex
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kildsvc import environment, journal, model, paths, runtime, store
+from kildsvc.errors import (
+    AgentExitedEarly,
+    AlreadyRunning,
+    JournalUnreadable,
+    KildError,
+    StoppedWhileStarting,
+    UsageError,
+)
+from kildsvc.model import Launch, Metadata, keeper_of, unit_of
+from kildsvc.operations.sessions import read_end
+from kildsvc.shim.text import Cleaner
+from kildsvc.systemd import properties
+from kildsvc.systemd.manager import Manager, Refused
+
+# How long the start may take beyond the grace period before we say that it does not happen.
+START_SEC = 40
+STOP_SEC = 30
+# journald shows an entry some 10 ms after it was sent; under a flood it may take longer.
+JOURNAL_LAG_SEC = 0.2
+LAST_LINES = 20
+TITLE_MAX = 60
+
+
+@dataclass(frozen=True)
+class Request:
+    name: str
+    command: list[str] = field(default_factory=list)
+    shell: bool = False
+    cwd: str | None = None
+    env: tuple[str, ...] = ()
+    rows: int = 24
+    cols: int = 80
+    grace_usec: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    name: str
+    unit: str
+    run: str
+    pid: int | None
+    warnings: list[str]
+
+
+def open_session(request: Request) -> Opened:
+    model.check_name(request.name)
+    warnings: list[str] = []
+    remembered = store.load(request.name)
+    metadata = _resolve(request, remembered, warnings)
+    launch = _launch(request, metadata)
+    with runtime.locked(request.name) as directory, Manager() as manager:
+        _make_room(manager, request.name)
+        _warn_of_logout(directory, warnings)
+        runtime.write_launch(launch, directory)
+        store.save(metadata)
+        try:
+            _start(manager, launch, directory, metadata)
+        except BaseException:
+            _undo(manager, request.name, directory, remembered)
+            raise
+        text = manager.get(launch.unit, "StatusText")["StatusText"]
+    pid = text.partition("agent pid ")[2].partition(",")[0]
+    return Opened(request.name, launch.unit, launch.run, int(pid) if pid.isdigit() else None, warnings)
+
+
+def _resolve(request: Request, remembered: Metadata | None, warnings: list[str]) -> Metadata:
+    """What to run and where: as asked, else as this session was run before."""
+    if request.command and request.shell:
+        raise UsageError("give either a command or --shell, not both")
+    extra = environment.parse_assignments(request.env)
+    if not request.command and not request.shell:
+        if not remembered:
+            raise UsageError(
+                f"what should '{request.name}' run?", f"kildsvc open {request.name} -- COMMAND…, or --shell"
+            )
+        missing = [name for name in remembered.env_names if name not in extra]
+        if missing:
+            warnings.append(f"values given with --env are not remembered: {', '.join(missing)}")
+    again = remembered if not (request.command or request.shell) else None
+    cwd = environment.find_cwd(request.cwd or (again.cwd if again else None))
+    env = environment.for_agent(os.environ, request.name, cwd, extra)
+    shell = again.shell if again else request.shell
+    if shell:
+        executable = environment.login_shell(env)
+        argv = [f"-{os.path.basename(executable)}"]
+    else:
+        argv = again.argv if again else request.command
+        executable = environment.find_executable(argv[0], cwd, env)
+    return Metadata(
+        name=request.name,
+        argv=argv,
+        executable=executable,
+        agent=os.path.basename(argv[0]).lstrip("-") or "agent",
+        cwd=cwd,
+        created=time.time(),
+        note=request.note if request.note is not None else (remembered.note if remembered else ""),
+        env_names=sorted(extra),
+        shell=shell,
+        grace_usec=_grace(request, again),
+    )
+
+
+def _grace(request: Request, again: Metadata | None) -> int:
+    if request.grace_usec is not None:
+        return request.grace_usec
+    return again.grace_usec if again else 200_000
+
+
+def _launch(request: Request, metadata: Metadata) -> Launch:
+    title = shlex.join(metadata.argv)
+    return Launch(
+        name=metadata.name,
+        run=secrets.token_hex(6),
+        unit=unit_of(metadata.name),
+        agent=metadata.agent,
+        title=title if len(title) <= TITLE_MAX else title[: TITLE_MAX - 1] + "…",
+        executable=metadata.executable,
+        argv=metadata.argv,
+        env=environment.for_agent(
+            os.environ, metadata.name, metadata.cwd, environment.parse_assignments(request.env)
+        ),
+        cwd=metadata.cwd,
+        rows=request.rows,
+        cols=request.cols,
+        umask=environment.umask(),
+        limits=environment.limits(),
+        last_output=str(paths.last_output_file(metadata.name)),
+        grace_usec=metadata.grace_usec,
+    )
+
+
+def _make_room(manager: Manager, name: str) -> None:
+    """Refuses a session that lives; lets go of the unit of one that has ended."""
+    found = manager.get(unit_of(name), "LoadState", "ActiveState")
+    if found["LoadState"] != "loaded":
+        return
+    if found["ActiveState"] not in ("inactive", "failed"):
+        raise AlreadyRunning(
+            f"session '{name}' is running already", f"kildsvc attach {name}, or kildsvc stop {name} first"
+        )
+    manager.kill(unit_of(name), 9)  # what a crash may have left
+    forget_unit(manager, name)
+
+
+def forget_unit(manager: Manager, name: str) -> None:
+    """Lets systemd unload an ended unit."""
+    manager.listen(keeper_of(name))
+    if job := manager.stop(keeper_of(name)):
+        manager.wait_job(job, STOP_SEC)
+    manager.reset_failed(unit_of(name))
+
+
+def _warn_of_logout(directory: Path, warnings: list[str]) -> None:
+    mark = directory.with_name(".linger-warned")
+    if environment.lingers() or mark.exists():
+        return
+    mark.touch()
+    warnings.append("sessions end when you log out; to keep them: loginctl enable-linger")
+
+
+def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata) -> None:
+    where = (
+        metadata.cwd.replace(str(Path.home()), "~", 1) if metadata.cwd.startswith(str(Path.home())) else metadata.cwd
+    )
+    description = f"{launch.name}: {metadata.agent} in {where}"
+    manager.listen(launch.unit)
+    try:
+        manager.start_transient(keeper_of(launch.name), properties.keeper(launch.name))
+        job = manager.start_transient(
+            launch.unit, properties.service(launch, directory, runtime.interpreter(), description)
+        )
+    except Refused as error:
+        raise KildError(f"cannot start '{launch.name}': {error.message}") from error
+    timeout_sec = launch.grace_usec / 1e6 + START_SEC
+    result = manager.wait_job(job, timeout_sec)
+    # A shim that crashed while starting is being restarted: the job has failed, the unit has not.
+    state = manager.wait_state(launch.unit, ("active", "inactive", "failed"), timeout_sec)
+    if state != "active":
+        raise _failure(manager, launch, result)
+
+
+def _failure(manager: Manager, launch: Launch, result: str | None) -> KildError:
+    found = manager.get(
+        launch.unit, "StatusText", "Result", "ExecMainCode", "ExecMainStatus", "ExecMainExitTimestamp"
+    )
+    ended = read_end(found)
+    if ended.stopped:
+        return StoppedWhileStarting(f"session '{launch.name}' was stopped while it was starting")
+    if ended.code is None and ended.signal is None:
+        return KildError(
+            f"session '{launch.name}' did not start: its shim ended with {found['Result']}"
+            f" (status {found['ExecMainStatus']}{'' if result else ', no answer in time'})",
+            f"journalctl --user -u {launch.unit}",
+        )
+    output, lived = _last_output(launch)
+    if ended.error:
+        message = f"'{launch.argv[0]}' {ended.describe()}"
+    else:
+        after = f" after {lived * 1000:.0f} ms" if lived is not None else ""
+        message = f"'{launch.agent}' ended at once{after}: {ended.describe()}"
+    hint = "" if output else "it printed nothing"
+    return AgentExitedEarly(message, hint, output, ended.exit_code)
+
+
+def _last_output(launch: Launch) -> tuple[str, float | None]:
+    """The last lines the agent printed and how long it lived: from the journal, or from the file kept beside it."""
+    deadline = time.monotonic() + JOURNAL_LAG_SEC
+    try:
+        while time.monotonic() < deadline:
+            entries = list(journal.read(journal.of_run(launch.name, launch.run)))
+            end = next((entry for entry in entries if entry.event == "ended"), None)
+            if end:
+                data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
+                return last_lines(data), int(end.text("KILD_LIVED_USEC") or 0) / 1e6
+    except JournalUnreadable:
+        pass
+    try:
+        return last_lines(Path(launch.last_output).read_bytes()), None
+    except OSError:
+        return "", None
+
+
+def last_lines(data: bytes) -> str:
+    lines = Cleaner().feed(data, final=True).split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return "\n".join(lines[-LAST_LINES:])
+
+
+def _undo(manager: Manager, name: str, directory: Path, remembered: Metadata | None) -> None:
+    """Removes all that a failed or interrupted open has made."""
+    try:
+        manager.listen(unit_of(name))
+        if job := manager.stop(unit_of(name)):
+            manager.wait_job(job, STOP_SEC)
+        manager.kill(unit_of(name), 9)
+        forget_unit(manager, name)
+    finally:
+        runtime.clear(directory)
+        if remembered:
+            store.save(remembered)
+        else:
+            store.forget(name)

@@ -1,0 +1,82 @@
+"""Ending a session: whole, and not before every process of it is gone."""
+
+import signal
+from dataclasses import dataclass
+
+from kildsvc import model, runtime, store
+from kildsvc.errors import AlreadyRunning, KildError, NoSuchSession
+from kildsvc.model import Session, unit_of
+from kildsvc.operations import sessions
+from kildsvc.operations.open import forget_unit
+from kildsvc.systemd.manager import Manager
+
+# More than the unit's own TimeoutStopUSec: systemd has killed everything by then.
+STOP_SEC = 60
+KILL_SEC = 10
+
+
+@dataclass(frozen=True)
+class Stopped:
+    session: Session
+    was_running: bool
+
+
+def stop_sessions(names: list[str]) -> list[Stopped]:
+    """Stops all of them side by side. A session that has ended already is left as it is."""
+    for name in names:
+        model.check_name(name)
+    with Manager() as manager:
+        running = {}
+        for name in names:
+            found = manager.get(unit_of(name), "LoadState", "ActiveState")
+            if found["LoadState"] != "loaded" and not store.load(name):
+                raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")
+            running[name] = found["LoadState"] == "loaded" and found["ActiveState"] not in ("inactive", "failed")
+        jobs = {}
+        for name in names:
+            manager.listen(unit_of(name))
+            # Also for one that has ended: a restart may be on its way.
+            jobs[name] = manager.stop(unit_of(name)) if running[name] else None
+        for name in names:
+            _wait_gone(manager, name, jobs[name])
+    return [Stopped(sessions.status(name), running[name]) for name in names]
+
+
+def _wait_gone(manager: Manager, name: str, job: str | None) -> None:
+    if job and manager.wait_job(job, STOP_SEC) is None:
+        raise KildError(
+            f"session '{name}' has not stopped in {STOP_SEC} s", f"systemctl --user status {unit_of(name)}"
+        )
+    group = sessions.group_of(manager, name)
+    if not group.populated:
+        return
+    # A crash of the shim in the very moment of the stop leaves its agent behind.
+    manager.kill(unit_of(name), signal.SIGKILL)
+    if not group.wait_empty(KILL_SEC):
+        raise KildError(
+            f"processes of '{name}' do not end, even by SIGKILL: the kernel holds them",
+            f"systemd-cgls --user-unit {unit_of(name)}",
+        )
+
+
+def everything_but_own() -> list[str]:
+    """Every running session, but the one this process is part of: it could not finish its work."""
+    own = sessions.own_session()
+    return [name for name in sessions.running_names() if name != own]
+
+
+def destroy(name: str, force: bool) -> None:
+    """Forgets a session: unit, runtime files, metadata. Its lines stay in the journal."""
+    session = sessions.status(name)
+    if session.alive:
+        if not force:
+            raise AlreadyRunning(
+                f"session '{name}' is {session.state}",
+                f"kildsvc stop {name} first, or kildsvc destroy --force {name}",
+            )
+        stop_sessions([name])
+    with runtime.locked(name) as directory, Manager() as manager:
+        _wait_gone(manager, name, None)
+        forget_unit(manager, name)
+        runtime.clear(directory)
+        store.forget(name)

@@ -1,0 +1,91 @@
+"""The runtime directory of a session: its lock, the launch file, and the shim's own code for one run."""
+
+import fcntl
+import json
+import os
+import py_compile
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from kildsvc import paths
+from kildsvc.errors import Busy, KildError
+from kildsvc.model import Launch
+
+_SHIM = Path(__file__).parent / "shim"
+
+
+@contextmanager
+def locked(name: str) -> Iterator[Path]:
+    """The session's runtime directory, ours alone while we change the session. Raises Busy."""
+    directory = paths.runtime_dir(name)
+    # Beside the directory, not in it: it outlives the directory's removal for as long as it is held.
+    lock = directory.with_name(f".{name}.lock")
+    lock.parent.mkdir(mode=0o700, exist_ok=True)
+    with _lock(lock, name):
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            yield directory
+        finally:
+            if not any(directory.iterdir()):
+                directory.rmdir()
+            lock.unlink()
+
+
+def _lock(lock: Path, name: str) -> IO[bytes]:
+    while True:
+        file = open(lock, "wb")  # noqa: SIM115 - the caller closes it
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                return file
+            file.close()  # its last holder has removed it since: take the new one
+        except BlockingIOError:
+            file.close()
+            raise Busy(f"session '{name}' is being opened or changed by another command", "try again") from None
+
+
+def write_launch(launch: Launch, directory: Path) -> None:
+    """Launch file and shim for one run. Removes what earlier runs left. Raises KildError when there is no room."""
+    try:
+        clear(directory)
+        descriptor = os.open(directory / f"{launch.run}.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w") as file:
+            json.dump(asdict(launch), file)
+        _copy_shim(directory / f"{launch.run}.shim")
+    except OSError as error:
+        clear(directory)
+        raise KildError(
+            f"cannot write to '{directory}': {error.strerror}", "is the runtime directory full?"
+        ) from error
+
+
+def clear(directory: Path) -> None:
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _copy_shim(target: Path) -> None:
+    """A compiled copy, so that an upgrade or removal of kildsvc cannot break a running session."""
+    package = target / "kildsvc" / "shim"
+    package.mkdir(mode=0o700, parents=True)
+    (target / "kildsvc" / "__init__.py").touch()
+    for source in _SHIM.glob("*.py"):
+        # Without sources beside them these are imported as they are, whatever their time stamp.
+        if source.name == "__main__.py":
+            py_compile.compile(str(source), str(target / "__main__.pyc"), dfile="shim", doraise=True)
+        else:
+            py_compile.compile(str(source), str(package / f"{source.stem}.pyc"), dfile=source.name, doraise=True)
+    shutil.copyfile(_SHIM / "reap.sh", target / "reap.sh")
+
+
+def interpreter() -> str:
+    """The base interpreter: a virtual environment may be removed while a session runs."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)

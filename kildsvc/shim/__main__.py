@@ -1,0 +1,3 @@
+from kildsvc.shim.main import main
+
+main()

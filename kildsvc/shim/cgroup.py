@@ -1,0 +1,79 @@
+"""The processes of this unit, as the kernel lists them."""
+
+import os
+import select
+import signal
+import time
+
+
+def _procs_file() -> str | None:
+    with open("/proc/self/cgroup") as file:
+        for line in file:
+            if line.startswith("0::"):
+                path = line[3:].strip()
+                for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+                    if os.access(f"{root}{path}/cgroup.procs", os.R_OK):
+                        return f"{root}{path}/cgroup.procs"
+    return None
+
+
+def others(spare: set[int]) -> list[int]:
+    """Every process of the unit but this one and those to spare; [] where the kernel does not tell."""
+    path = _procs_file()
+    if path is None:
+        return []
+    with open(path) as file:
+        return [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
+
+
+def open_member(pid: int) -> int:
+    """A pidfd of a process of this unit; -1 when it is gone (or the number is somebody else's by now)."""
+    try:
+        fd = os.pidfd_open(pid) if pid else -1
+    except ProcessLookupError:
+        return -1
+    # Asked after the descriptor is held: from here on the number cannot change hands unnoticed.
+    if fd >= 0 and pid not in others(set()) and _procs_file():
+        os.close(fd)
+        return -1
+    return fd
+
+
+def end_others(grace_sec: float) -> None:
+    """TERM, then KILL after the grace, for whatever is left. Returns when they are gone or cannot be killed."""
+    deadline = time.monotonic() + grace_sec
+    if grace_sec > 0:
+        _signal_and_wait(signal.SIGTERM, deadline)
+    # Again and again: a process may fork while it is being looked for.
+    for _ in range(100):
+        if not _signal_and_wait(signal.SIGKILL, time.monotonic() + 1):
+            return
+
+
+def _signal_and_wait(number: int, deadline: float) -> bool:
+    """Signals every other process and waits for these to end. False: there was none."""
+    poll = select.poll()
+    fds = []
+    for pid in others(set()):
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        fds.append(fd)
+        try:
+            signal.pidfd_send_signal(fd, number)
+        except ProcessLookupError:
+            continue
+        poll.register(fd, select.POLLIN)
+    left = len(fds)
+    waiting = left
+    while waiting:
+        ready = poll.poll(max(0, (deadline - time.monotonic()) * 1000))
+        if not ready:
+            break
+        for fd, _ in ready:
+            poll.unregister(fd)
+        waiting -= len(ready)
+    for fd in fds:
+        os.close(fd)
+    return left > 0

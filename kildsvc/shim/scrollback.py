@@ -1,0 +1,76 @@
+"""From the ring to the journal: raw bytes and readable text, in batches, at journald's pace."""
+
+import time
+
+from kildsvc.shim import record as rec
+from kildsvc.shim.journal import Journal
+from kildsvc.shim.record import Record
+from kildsvc.shim.text import Cleaner
+
+BATCH = 64 * 1024
+# journald counts entries per user, so a batch waits this long for more to come.
+FLUSH_SEC = 0.25
+# A flood must not fill the journal of the whole machine: so many bytes at once, then so many a second.
+BURST = 16 * 1024 * 1024
+RATE = 1024 * 1024
+
+
+class Scrollback:
+    """The ring itself is the queue: when journald falls a ring behind, the oldest bytes are skipped and announced."""
+
+    def __init__(self, record: Record, journal: Journal) -> None:
+        self._record = record
+        self._journal = journal
+        self._cleaner = Cleaner()
+        self._budget = float(BURST)
+        self._budget_at = time.monotonic()
+        self._taken: int = record.words[rec.FLUSHED]  # handed to the journal, sent or still waiting there
+        line = record.words[rec.LINE]
+        if record.start <= line < self._taken:  # recovered: the beginning of a line is in the ring still
+            self._cleaner.feed(record.bytes_between(line, self._taken))
+
+    @property
+    def behind(self) -> int:
+        return self._record.end - self._taken
+
+    @property
+    def throttled(self) -> bool:
+        """Nothing more goes to the journal for a second: the budget is spent."""
+        return self._budget < BATCH and time.monotonic() - self._budget_at < 1
+
+    def flush(self, final: bool = False) -> bool:
+        """Hands over all that is there. False: not now; journald is slow, or we are throttled."""
+        self._earn()
+        while self._settle() and (self.behind or (final and not self._cleaner.between_lines)):
+            if self._budget < BATCH and not final:
+                return False
+            self._skip_overwritten()
+            end = min(self._record.end, self._taken + BATCH)
+            data = self._record.bytes_between(self._taken, end)
+            text = self._cleaner.feed(data, final and end == self._record.end)
+            self._journal.output(text, data, self._taken)
+            self._taken = end
+            self._budget -= len(data)
+            if self._cleaner.between_lines:
+                self._record.words[rec.LINE] = end
+        return self._settle()
+
+    def _earn(self) -> None:
+        now = time.monotonic()
+        if now - self._budget_at >= 1 or self._budget >= BATCH:
+            self._budget = min(BURST, self._budget + RATE * (now - self._budget_at))
+            self._budget_at = now
+
+    def _settle(self) -> bool:
+        if not self._journal.settle():
+            return False
+        # Only what journald has is flushed: after a crash the rest is sent again.
+        self._record.words[rec.FLUSHED] = self._taken
+        return True
+
+    def _skip_overwritten(self) -> None:
+        lost = self._record.start - self._taken
+        if lost > 0:
+            self._taken += lost
+            self._cleaner = Cleaner()
+            self._journal.trouble(f"{lost} bytes of output are missing here: they came too fast for the journal")

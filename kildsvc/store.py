@@ -1,0 +1,60 @@
+"""Launch metadata: one small JSON file per session, written whole or not at all."""
+
+import json
+import os
+from pathlib import Path
+
+from kildsvc import paths
+from kildsvc.errors import KildError
+from kildsvc.model import Metadata
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise KildError(f"cannot write '{path}': {error.strerror}", "is the disk full?") from error
+
+
+def save(metadata: Metadata) -> None:
+    write_atomically(paths.metadata_file(metadata.name), json.dumps(metadata.to_json(), indent=1) + "\n")
+
+
+def load(name: str) -> Metadata | None:
+    try:
+        text = paths.metadata_file(name).read_text()
+    except FileNotFoundError:
+        return None
+    return _parse(name, text)
+
+
+def load_all() -> dict[str, Metadata]:
+    found = {}
+    for path in (paths.state_dir() / "sessions").glob("[!.]*.json"):
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            continue  # forgotten between listing and reading
+        if metadata := _parse(path.stem, text):
+            found[path.stem] = metadata
+    return found
+
+
+def _parse(name: str, text: str) -> Metadata | None:
+    """None for a file we cannot read as ours: a session's life does not hang on it."""
+    try:
+        values = json.loads(text)
+        known = {key: value for key, value in values.items() if key in Metadata.__dataclass_fields__}
+        return Metadata(**{**known, "name": name})
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def forget(name: str) -> None:
+    paths.metadata_file(name).unlink(missing_ok=True)
+    paths.last_output_file(name).unlink(missing_ok=True)

@@ -1,0 +1,122 @@
+"""A booted machine as the tests see it: commands in, results out. Every call has a deadline."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).resolve().parent.parent
+MACHINE = REPO / "packaging" / "machine"
+DEADLINE = 30.0
+
+Result = subprocess.CompletedProcess[str]
+
+
+def wait_until(what: str, condition: Callable[[], Any], deadline_sec: float = DEADLINE) -> Any:
+    """For facts of which no event tells: asks until it is so, and fails loudly when it never is."""
+    deadline = time.monotonic() + deadline_sec
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {deadline_sec} s: {what}")
+
+
+class Box:
+    """One machine; the user inside is 'dev'."""
+
+    def __init__(self, name: str, release: str = "host") -> None:
+        self.name = name
+        self.release = release
+        # Where the machine has the same Debian as we, it runs what is installed in our own environment.
+        self.kild = str(Path(sys.prefix) / "bin" / "kildsvc") if release == "host" else "/usr/local/bin/kildsvc"
+
+    def up(self, *options: str) -> None:
+        bind = f"{sys.prefix}" if self.release == "host" else f"{REPO}/kildsvc:/srv/kildsvc/kildsvc"
+        self._machine("up", "--quiet", "--owner", str(os.getpid()), "--release", self.release, "--bind", bind, *options)
+        if self.release != "host":
+            script = "import sys; sys.path.insert(0, '/srv/kildsvc'); from kildsvc.__main__ import main; main()"
+            self.root("sh", "-c", f'printf "#!/usr/bin/python3\\n%s\\n" "$0" >{self.kild}; chmod +x {self.kild}', script)
+
+    def down(self) -> None:
+        subprocess.run([MACHINE, "--name", self.name, "down"], capture_output=True, timeout=DEADLINE, check=False)
+
+    def reboot(self) -> None:
+        self._machine("reboot")
+
+    def _machine(self, *arguments: str) -> None:
+        done = subprocess.run(
+            [MACHINE, "--name", self.name, *arguments], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    def argv(self, *command: str) -> list[str]:
+        return [str(MACHINE), "--name", self.name, "run", *command]
+
+    def run(self, *command: str, check: bool = True, timeout: float = DEADLINE, stdin: str | None = None) -> Result:
+        return self._call(self.argv(*command), check, timeout, stdin)
+
+    def root(self, *command: str, check: bool = True, timeout: float = DEADLINE) -> Result:
+        return self._call([str(MACHINE), "--name", self.name, "root", *command], check, timeout, None)
+
+    def sh(self, script: str, *arguments: str, check: bool = True, timeout: float = DEADLINE) -> str:
+        return self.run("bash", "-c", script, "bash", *arguments, check=check, timeout=timeout).stdout
+
+    def kildsvc(self, *arguments: str, check: bool = True, timeout: float = DEADLINE) -> Result:
+        return self.run(self.kild, *arguments, check=check, timeout=timeout)
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.kildsvc(*arguments, "--json", check=False).stdout)
+
+    def popen(self, *command: str, **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self.argv(*command), **options)
+
+    def show(self, name: str, *properties: str) -> dict[str, str]:
+        """Unit properties as systemctl tells them: another witness than the code under test."""
+        out = self.run("systemctl", "--user", "show", f"kild-{name}", *(f"-p{p}" for p in properties)).stdout
+        return dict(line.split("=", 1) for line in out.splitlines())
+
+    def wait_ended(self, name: str, deadline_sec: float = DEADLINE) -> dict[str, Any]:
+        """The session as status --json gives it once its unit has ended."""
+
+        def ended() -> Any:
+            state = self.show(name, "ActiveState")["ActiveState"]
+            return state in ("inactive", "failed") and self.json("status", name)
+
+        value: dict[str, Any] = wait_until(f"{name} ends", ended, deadline_sec)
+        return value
+
+    def journal(self, name: str) -> str:
+        return self.run("journalctl", "--user", "-u", f"kild-{name}", "-o", "cat", "--no-pager").stdout
+
+    def agent_pid(self, name: str) -> int:
+        pid = self.json("status", name)["pid"]
+        assert isinstance(pid, int)
+        return pid
+
+    def shim_pid(self, name: str) -> int:
+        return int(self.show(name, "MainPID")["MainPID"])
+
+    def processes(self, pattern: str) -> list[int]:
+        out = self.run("pgrep", "-u", "dev", "-f", pattern, check=False).stdout
+        return [int(line) for line in out.split()]
+
+    @staticmethod
+    def _call(argv: list[str], check: bool, timeout: float, stdin: str | None) -> Result:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=timeout,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, f"{argv[4:]} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done

@@ -39,11 +39,14 @@ class Connection:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.sock.connect(str(path))
-            hello = wire.HELLO_BODY.pack(wire.VERSION, mode, *size, offset) + run.encode()
-            self.sock.sendall(wire.frame(wire.HELLO, hello))
         except OSError as error:
             self.sock.close()
             raise Disconnected from error
+        hello = wire.HELLO_BODY.pack(wire.VERSION, mode, *size, offset) + run.encode()
+        try:
+            self.sock.sendall(wire.frame(wire.HELLO, hello))
+        except BrokenPipeError:
+            pass  # refused already: the reason is there to be read
         self._decoder = wire.Decoder(1 << 24)
 
     def fileno(self) -> int:
@@ -73,8 +76,11 @@ class Connection:
 
 
 class Attachment:
-    def __init__(self, path: Path, read_only: bool, chord: Chord, in_fd: int = 0, out_fd: int = 1) -> None:
+    def __init__(
+        self, path: Path, read_only: bool, chord: Chord, banner: str, in_fd: int = 0, out_fd: int = 1
+    ) -> None:
         self._path = path
+        self._banner = banner  # told once keys are ours: before, the terminal would eat some of them
         self._mode = wire.READ_ONLY if read_only else wire.INTERACTIVE
         self._chord = chord
         self._in_fd, self._out_fd = in_fd, out_fd
@@ -90,6 +96,8 @@ class Attachment:
             connection = self._connect()
             stack.enter_context(terminal.modes_restored(self._out_fd))
             stack.enter_context(terminal.raw(self._in_fd))
+            if os.isatty(self._out_fd):
+                self._write(f"{self._banner}\r\n".encode())
             while True:
                 try:
                     return self._serve(connection)

@@ -37,10 +37,14 @@ class Box:
 
     def up(self, *options: str) -> None:
         bind = f"{sys.prefix}" if self.release == "host" else f"{REPO}/kildsvc:/srv/kildsvc/kildsvc"
-        self._machine("up", "--quiet", "--owner", str(os.getpid()), "--release", self.release, "--bind", bind, *options)
+        self._machine(
+            "up", "--quiet", "--owner", str(os.getpid()), "--release", self.release, "--bind", bind, *options
+        )
         if self.release != "host":
             script = "import sys; sys.path.insert(0, '/srv/kildsvc'); from kildsvc.__main__ import main; main()"
-            self.root("sh", "-c", f'printf "#!/usr/bin/python3\\n%s\\n" "$0" >{self.kild}; chmod +x {self.kild}', script)
+            self.root(
+                "sh", "-c", f'printf "#!/usr/bin/python3\\n%s\\n" "$0" >{self.kild}; chmod +x {self.kild}', script
+            )
 
     def down(self) -> None:
         subprocess.run([MACHINE, "--name", self.name, "down"], capture_output=True, timeout=DEADLINE, check=False)
@@ -101,22 +105,35 @@ class Box:
     def shim_pid(self, name: str) -> int:
         return int(self.show(name, "MainPID")["MainPID"])
 
+    def crash_shim(self, name: str, times: int = 1) -> None:
+        """SIGKILL, and back when another shim has taken over; all inside, so that nothing is missed."""
+        self.sh(
+            """for i in $(seq $2); do
+                pid=$(systemctl --user show -P MainPID $1); kill -KILL $pid || exit 1
+                until [ "$(systemctl --user show -P MainPID $1)" != $pid -a \
+                        "$(systemctl --user show -P ActiveState $1)" = active ]; do :; done
+            done""",
+            f"kild-{name}",
+            str(times),
+        )
+
     def processes(self, pattern: str) -> list[int]:
         out = self.run("pgrep", "-u", "dev", "-f", pattern, check=False).stdout
         return [int(line) for line in out.split()]
 
     @staticmethod
     def _call(argv: list[str], check: bool, timeout: float, stdin: str | None) -> Result:
-        done = subprocess.run(
+        raw = subprocess.run(
             argv,
-            input=stdin,
+            input=stdin.encode() if stdin is not None else None,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
-            text=True,
-            errors="surrogateescape",
             timeout=timeout,
             check=False,
         )
+        # Not text=True: that would turn the terminal's \r\n into \n.
+        out, err = (data.decode(errors="surrogateescape") for data in (raw.stdout, raw.stderr))
+        done = Result(argv, raw.returncode, out, err)
         if check:
             assert done.returncode == 0, f"{argv[4:]} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done

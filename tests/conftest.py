@@ -40,4 +40,5 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A session name that tells whose it is."""
-    return request.node.originalname.removeprefix("test_").replace("_", "-")[:40].strip("-")
+    test: str = request.node.originalname
+    return test.removeprefix("test_").replace("_", "-")[:40].strip("-")

@@ -62,8 +62,9 @@ def supervisor_of(name: str) -> int:
 
 
 def cgroups_of(name: str) -> list[Path]:
-    patterns = (f"{depth}kildsvc-machine-{name}{end}" for depth in ("", "*/", "*/*/") for end in ("", "_*"))
-    return [path for pattern in patterns for path in Path("/sys/fs/cgroup").glob(pattern)]
+    tops = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup/systemd")]
+    patterns = (f"kildsvc-machine-{name}", f"system.slice/kildsvc-machine-{name}_*.scope")
+    return [path for top in tops for pattern in patterns for path in top.glob(pattern)]
 
 
 def processes_of(name: str) -> list[int]:
@@ -195,7 +196,8 @@ def test_user_journal_is_readable(up: str) -> None:
     done = call("--name", up, "run", *unit)
     assert done.returncode == 0, done.stderr
     call("--name", up, "root", "journalctl", "--sync")
-    read = call("--name", up, "run", "journalctl", "--user", "--unit=talker", "--output=cat")
+    # Without --unit: journald may find a process that ends at once gone before it can tell its unit.
+    read = call("--name", up, "run", "journalctl", "--user", "--output=cat")
     assert "a line for the journal\n" in read.stdout
 
 

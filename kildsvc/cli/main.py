@@ -56,12 +56,9 @@ def run(arguments: list[str]) -> int:
     as_json = "--json" in ours
     own_failure = _OWN_FAILURE if ours[:1] and ours[0] in _PASS_EXIT_CODE else None
     try:
-        result = kildsvc.main(arguments, prog_name="kildsvc", standalone_mode=False)
+        result = kildsvc.main(arguments or ["--help"], prog_name="kildsvc", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 0 if not arguments else 2
     except click.ClickException as error:
         hint = "kildsvc --help"
         if isinstance(error, click.UsageError) and error.ctx:

@@ -1,7 +1,5 @@
 """open, attach, stop, destroy."""
 
-import sys
-
 import click
 
 from kildsvc import terminal
@@ -103,9 +101,7 @@ def _attach(name: str, read_only: bool, detach_keys: str) -> int:
         chord = Chord(detach_keys)
     except ValueError as error:
         raise UsageError(f"--detach-keys: {error}") from error
-    if sys.stdin.isatty():
-        render.note(f"attached to '{name}'; {detach_keys} detaches")
-    outcome = attach(name, read_only, chord)
+    outcome = attach(name, read_only, chord, f"kildsvc: attached to '{name}'; {detach_keys} detaches")
     if outcome.exit is None:
         render.note(f"detached from '{name}', which goes on")
         return 128 + outcome.signal if outcome.signal else 0

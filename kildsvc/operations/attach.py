@@ -9,13 +9,13 @@ from kildsvc.operations import sessions
 from kildsvc.systemd.manager import Manager
 
 
-def attach(name: str, read_only: bool, chord: Chord) -> Outcome:
+def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
     """Blocks until detached or the agent's end."""
     session = sessions.status(name)
     if session.state not in model.ALIVE:
         raise NotRunning(f"session '{name}' is not running: {session.cause}", f"kildsvc open {name}")
     try:
-        return Attachment(paths.socket_path(name), read_only, chord).run(lambda: _alive(name))
+        return Attachment(paths.socket_path(name), read_only, chord, banner).run(lambda: _alive(name))
     except Disconnected as error:
         session = sessions.status(name)
         if session.alive:

@@ -44,7 +44,7 @@ class Journal:
 
     def event(self, name: str, message: str, priority: int = 6, **fields: str) -> None:
         extra = {"MESSAGE": message, "MESSAGE_ID": EVENTS[name], "KILD_EVENT": name, **fields}
-        del self._waiting[: -WAITING_MAX]
+        del self._waiting[:-WAITING_MAX]
         self._add(priority, {key: value.encode(errors="replace") for key, value in extra.items()})
         self.settle()
 
@@ -61,6 +61,7 @@ class Journal:
 
     def trouble(self, message: str) -> None:
         self._add(4, {"MESSAGE": message.encode()})
+        self.settle()
 
     def settle(self) -> bool:
         """Sends what waits. False: some of it still does; fileno() becomes writable, or is -1 without a journald."""

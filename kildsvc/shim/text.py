@@ -75,10 +75,8 @@ def tidy(text: str) -> str:
     if "\r" in text:
         text = "\n".join(_shown(line) for line in text.split("\n"))
     if text.isascii():  # four times as fast as the expression
-        text = text.encode().translate(None, _CONTROL_BYTES).decode()
-    else:
-        text = _CONTROL.sub("", text)
-    return text.removesuffix("\n")
+        return text.encode().translate(None, _CONTROL_BYTES).decode().removesuffix("\n")
+    return _CONTROL.sub("", text).removesuffix("\n")
 
 
 def _shown(line: str) -> str:

@@ -88,6 +88,7 @@ def test_letting_a_key_go_is_not_pressing_it(release: bytes) -> None:
     assert type_all(SPACE["kitty"].replace(b"u", b":3u") + b"\x11") == (b"\x1b[32;5:3u\x11", False)
 
 
+# BUG, fails: chord.py does not skip release and repeat events between keys.
 def test_the_chord_is_known_when_the_terminal_tells_of_keys_let_go() -> None:
     # kitty's "report event types": the first key is let go before the second is pressed.
     assert type_all(b"\x1b[32;5:1u\x1b[32;5:3u\x1b[113;5:1u") == (b"", True)
@@ -102,7 +103,7 @@ def test_the_key_without_ctrl_or_with_more_is_another_key(keys: bytes) -> None:
 @pytest.mark.parametrize(
     ("chord", "keys"),
     [
-        ("ctrl-a d".replace(" d", " ctrl-d"), b"\x01\x04"),
+        ("ctrl-a ctrl-d", b"\x01\x04"),
         ("ctrl-q", b"\x11"),
         ("Ctrl-Q", b"\x11"),
         ("ctrl-\\", b"\x1c"),
@@ -121,7 +122,7 @@ def test_another_chord_can_be_chosen(chord: str, keys: bytes) -> None:
     "chord", ["", "  ", "q", "ctrl-", "ctrl-1", "ctrl-qq", "ctrl-[", "alt-q", "ctrl-q d", "ctrl-é"]
 )
 def test_a_chord_that_cannot_be_typed_is_refused(chord: str) -> None:
-    with pytest.raises(ValueError, match="not a key|no keys"):
+    with pytest.raises(ValueError, match=r"not a key|no keys"):
         parse(chord)
 
 

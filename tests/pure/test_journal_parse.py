@@ -12,7 +12,7 @@ from kildsvc.shim.journal import pack
 
 calm = settings(deadline=None, database=None)
 field_names = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True)
-entries = st.dictionaries(field_names, st.binary(), min_size=1)
+entries = st.dictionaries(field_names, st.binary(max_size=40), min_size=1, max_size=4)
 
 
 def export(*fields: dict[str, bytes]) -> bytes:
@@ -25,7 +25,7 @@ def read_back(stream: bytes) -> list[dict[str, bytes]]:
 
 
 @calm
-@given(st.lists(entries))
+@given(st.lists(entries, max_size=4))
 def test_any_bytes_come_back_as_they_were_packed(fields: list[dict[str, bytes]]) -> None:
     assert read_back(export(*fields)) == fields
 
@@ -41,6 +41,7 @@ def test_empty_lines_between_entries_are_no_entries() -> None:
     assert read_back(b"\n\n" + export({"A": b"1"}) + b"\n\n") == [{"A": b"1"}]
 
 
+# BUG, fails: parse yields half an entry, with a wrong exit code in it.
 def test_a_stream_cut_anywhere_ends_after_its_last_whole_entry() -> None:
     fields = [{"MESSAGE": b"one", "KILD_EXIT_CODE": b"137"}, {"MESSAGE": b"two\n", "KILD_EXIT_CODE": b"255"}]
     first, second = b"MESSAGE=one\nKILD_EXIT_CODE=137\n\n", export(fields[1])
@@ -50,7 +51,7 @@ def test_a_stream_cut_anywhere_ends_after_its_last_whole_entry() -> None:
 
 
 @calm
-@given(st.lists(entries, min_size=1), st.data())
+@given(st.lists(entries, min_size=1, max_size=4), st.data())
 def test_a_cut_stream_raises_nothing(fields: list[dict[str, bytes]], data: st.DataObject) -> None:
     stream = export(*fields)
     read_back(stream[: data.draw(st.integers(0, len(stream)))])

@@ -11,10 +11,27 @@ from kildsvc.model import Ended, check_name, keeper_of, name_of, parse_status_te
 from kildsvc.shim.ending import Ending, signal_name
 
 calm = settings(deadline=None, database=None)
-names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}", fullmatch=True).filter(
-    lambda name: name.rpartition(".")[2] not in SUFFIXES
-)
-SUFFIXES = "service socket slice target mount automount timer path device scope swap snapshot".split()
+SUFFIXES = [
+    "service",
+    "socket",
+    "slice",
+    "target",
+    "mount",
+    "automount",
+    "timer",
+    "path",
+    "device",
+    "scope",
+    "swap",
+    "snapshot",
+]
+
+
+def plain(name: str) -> bool:
+    return name.rpartition(".")[2] not in SUFFIXES
+
+
+names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}", fullmatch=True).filter(plain)
 # What names go wrong with, mixed: Hypothesis alone would hardly ever write ".service".
 troubles = st.lists(st.sampled_from([".service", ".slice", "-", ".", "_", "/", " ", "\n", "a", "B7", "é", "a" * 39]))
 
@@ -49,7 +66,7 @@ def test_a_bad_name_is_refused_with_a_better_one(name: str, suggestion: str) -> 
     assert refusal(name).hint == f"try '{suggestion}'"
 
 
-@pytest.mark.parametrize("name", ["", " ", "..", "-", "/", "日本", "\n", ".service"])
+@pytest.mark.parametrize("name", ["", " ", "..", "-", "/", "日本", "\n"])
 def test_a_name_with_nothing_to_save_is_refused_without_a_suggestion(name: str) -> None:
     assert refusal(name).hint == ""
 
@@ -59,6 +76,7 @@ def test_no_name_ends_like_a_unit(suffix: str) -> None:
     refusal(f"x.{suffix}")
 
 
+# BUG, fails: suggest_name strips suffixes before it trims, not after.
 @calm
 @given(st.text() | troubles.map("".join))
 @example("x.service-")
@@ -73,6 +91,7 @@ def test_every_name_is_accepted_or_gets_a_suggestion_that_would_be(name: str) ->
             assert check_name(suggestion) == suggestion
 
 
+# BUG, fails: check_name repeats control characters.
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\rb", "x" * 50 + "\n" * 50])
 def test_a_refusal_is_one_line_without_control_characters(name: str) -> None:
     assert refusal(name).message.isprintable()

@@ -93,6 +93,7 @@ def test_an_unfinished_line_waits_for_its_end() -> None:
     assert cleaner.between_lines
 
 
+# BUG, fails: half a UTF-8 character is not counted as held.
 @pytest.mark.parametrize(
     "held", [b"text", b"\x1b", b"\x1b[1", b"\x1b]0;", b"\x1b]" + b"x" * (SEQUENCE_MAX + 1), b"\xe6"]
 )
@@ -116,6 +117,7 @@ def test_a_line_of_200_kb_comes_through_whole() -> None:
         assert "after" in [last for piece in pieces for last in piece.split("\n")]
 
 
+# BUG, fails: an ESC at the end of a feed is forgotten inside a long string.
 @pytest.mark.parametrize("end", [b"\x07", b"\x1b\\"])
 def test_a_string_too_long_to_keep_still_ends_wherever_the_feed_is_cut(end: bytes) -> None:
     image = b"\x1b_G" + b"A" * (SEQUENCE_MAX + 10)
@@ -123,10 +125,12 @@ def test_a_string_too_long_to_keep_still_ends_wherever_the_feed_is_cut(end: byte
         assert clean(b"before ", image, first, second) == "before after", (first, second)
 
 
+# BUG, fails: a long CSI is taken for a string.
 def test_a_control_sequence_without_end_does_not_swallow_what_follows() -> None:
     assert clean(b"\x1b[" + b"1" * (SEQUENCE_MAX + 10), b"m\nafter\n", b"later\n").endswith("after\nlater")
 
 
+# BUG, fails: final=True does not leave a long string.
 def test_a_string_without_end_does_not_keep_the_line_before_it() -> None:
     assert clean(b"error: no key\x1b]0;" + b"x" * (SEQUENCE_MAX + 10)) == "error: no key"
 
@@ -147,11 +151,13 @@ pieces_of_trouble = st.lists(
 ).map(b"".join)
 
 
+# BUG, fails: the unfinished sequence is looked for after the others are removed.
 @calm
-@given(pieces_of_trouble, st.data())
-def test_broken_sequences_cut_anywhere_give_the_same_text(stream: bytes, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(stream)))
-    assert clean(stream[:at], stream[at:]) == clean(stream)
+@given(pieces_of_trouble, pieces_of_trouble)
+@example(b"\x1b\x1b[0m", b"[31mtext\n")
+@example(b"\x1b]0;ti\x1b[0m", b"tle\x07text\n")
+def test_broken_sequences_cut_anywhere_give_the_same_text(first: bytes, second: bytes) -> None:
+    assert clean(first, second) == clean(first + second)
 
 
 @calm
@@ -185,6 +191,7 @@ PATHOLOGICAL = {
     "backspaces": b"\x08" * MEGABYTE,
     "letters, each erased": b"a\x08" * (MEGABYTE // 2),
     "letters, then all erased": b"a" * (MEGABYTE // 2) + b"\x08" * (MEGABYTE // 2),
+    "letters, then all erased, again": (b"a" * 0x8000 + b"\x08" * 0x8000) * 16,
     "returns": b"\r" * MEGABYTE,
     "progress": b"\r1%" * (MEGABYTE // 3),
     "newlines": b"\n" * MEGABYTE,
@@ -192,6 +199,7 @@ PATHOLOGICAL = {
 }
 
 
+# BUG, fails: tidy takes a pass per backspace; final=True does not leave a long string.
 # 64 KiB is what the shim feeds at a time; all at once is what reading a saved file does.
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("step", [64 * 1024, MEGABYTE + 2], ids=["in batches", "at once"])

@@ -1,5 +1,7 @@
 """Frames of the attach socket, however the stream cuts them."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ def decode(pieces: list[bytes], longest: int = LONGEST) -> list[tuple[int, bytes
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def test_a_frame_is_kind_length_payload() -> None:

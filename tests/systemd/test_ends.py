@@ -68,7 +68,10 @@ def test_exits_are_told_after_the_manager_was_restarted(box: Box, name: str) -> 
     box.kildsvc("open", f"{name}-2", "--", "sleep", "1000")
     box.wait_ended(name)
     box.root("systemctl", "restart", "user@1000.service")
-    wait_until("the manager is back", lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n")
+    wait_until(
+        "the manager is back",
+        lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
+    )
     session = box.json("status", name)
     assert (session["state"], session["exit_code"], session["unit"]) == ("exited", 42, "")
     stopped = box.json("status", f"{name}-2")
@@ -89,7 +92,10 @@ def test_a_session_that_was_cut_off_has_no_exit_code(box: Box, name: str) -> Non
     box.kildsvc("open", name, "--", "sleep", "1000")
     # Power loss, as far as the session can tell: the whole manager is gone without a word.
     box.root("sh", "-c", "systemctl kill -s KILL user@1000.service; systemctl restart user@1000.service")
-    wait_until("the manager is back", lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n")
+    wait_until(
+        "the manager is back",
+        lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
+    )
     session = box.json("status", name)
     assert (session["state"], session["exit_code"]) == ("lost", None)
     assert "cut off" in session["cause"]

@@ -162,17 +162,28 @@ def test_ctrl_c_while_opening_leaves_nothing(box: Box, name: str) -> None:
 def test_the_callers_environment_reaches_the_agent(box: Box, name: str) -> None:
     script = """mkdir -p ~/work; cd ~/work
         export PATH=$HOME/bin:$PATH SSH_AUTH_SOCK=/s ANTHROPIC_API_KEY=k COLORTERM=truecolor MULTI=$'a\\nb'
-        export NOTIFY_SOCKET=/n LISTEN_FDS=1 INVOCATION_ID=i JOURNAL_STREAM=1:2 MANAGERPID=1 CLAUDECODE=1 TMUX=t TERM=dumb
+        export NOTIFY_SOCKET=/n LISTEN_FDS=1 INVOCATION_ID=i JOURNAL_STREAM=1:2 MANAGERPID=1
+        export CLAUDECODE=1 TMUX=t TERM=dumb
         umask 027; ulimit -n 555
         exec "$@" """
-    agent = 'env -0 >~/out; { umask; ulimit -n; pwd; tty; stty size; } >~/work/facts; sleep 1000'
-    box.sh(script, box.kild, "open", name, "--env", "MINE=x=y", "--rows", "30", "--cols", "100", "--", "sh", "-c", agent)
+    agent = "env -0 >~/out; { umask; ulimit -n; pwd; tty; stty size; } >~/work/facts; sleep 1000"
+    box.sh(
+        script, box.kild, "open", name, "--env", "MINE=x=y", "--rows", "30", "--cols", "100", "--", "sh", "-c", agent
+    )
     env = dict(item.split("=", 1) for item in box.sh("cat ~/out").split("\0")[:-1])
     assert env["PATH"].startswith("/home/dev/bin:")
     assert (env["SSH_AUTH_SOCK"], env["ANTHROPIC_API_KEY"], env["COLORTERM"]) == ("/s", "k", "truecolor")
     assert (env["MULTI"], env["MINE"], env["TERM"], env["KILD_SESSION"]) == ("a\nb", "x=y", "xterm-256color", name)
     assert env["PWD"] == "/home/dev/work"
-    for private in "NOTIFY_SOCKET LISTEN_FDS INVOCATION_ID JOURNAL_STREAM MANAGERPID CLAUDECODE TMUX".split():
+    for private in [
+        "NOTIFY_SOCKET",
+        "LISTEN_FDS",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "MANAGERPID",
+        "CLAUDECODE",
+        "TMUX",
+    ]:
         assert private not in env
     umask, files, cwd, tty, size = box.sh("cat ~/work/facts").splitlines()
     assert (umask, files, cwd, size) == ("0027", "555", "/home/dev/work", "30 100")
@@ -194,7 +205,9 @@ def test_secrets_stay_secret(box: Box, name: str) -> None:
 
 def test_an_ended_session_is_opened_again(box: Box, name: str) -> None:
     box.sh("mkdir -p ~/work")
-    box.kildsvc("open", name, "--cwd", "/home/dev/work", "--env", "A=1", "--note", "mine", "--", "sh", "-c", "pwd; sleep 1000")
+    box.kildsvc(
+        "open", name, "--cwd", "/home/dev/work", "--env", "A=1", "--note", "mine", "--", "sh", "-c", "pwd; sleep 1000"
+    )
     box.kildsvc("stop", name)
     done = box.kildsvc("open", name)
     assert "values given with --env are not remembered: A" in done.stderr

@@ -85,7 +85,9 @@ def test_with_systemctl_instead_of_ours(box: Box, name: str, verb: list[str]) ->
 def test_all_but_the_session_one_is_in(box: Box, name: str) -> None:
     box.kildsvc("open", f"{name}-a", "--", "sleep", "1000")
     box.kildsvc("open", f"{name}-b", "--", "sleep", "1000")
-    box.kildsvc("open", f"{name}-me", "--", "sh", "-c", f"{box.kild} stop --all >~/out 2>&1; echo code $? >>~/out; sleep 1000")
+    box.kildsvc(
+        "open", f"{name}-me", "--", "sh", "-c", f"{box.kild} stop --all >~/out 2>&1; echo code $? >>~/out; sleep 1000"
+    )
     wait_until("it has run", lambda: "code 0" in box.sh("cat ~/out"))
     states = {s["name"]: s["state"] for s in box.json("list")}
     assert states == {f"{name}-a": "stopped", f"{name}-b": "stopped", f"{name}-me": "running"}

@@ -1,0 +1,259 @@
+"""The house rules: format, types, layers, units, help and README."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kildsvc.cli.main import kildsvc as command_group
+
+REPO = Path(__file__).parents[2]
+PACKAGE = REPO / "kildsvc"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+UNITS = sorted((REPO / "units").iterdir())
+COMMANDS = command_group.list_commands(click.Context(command_group))
+FILE_MAX = 400  # lines; beyond it a file has two subjects
+
+Done = subprocess.CompletedProcess[str]
+
+
+def run(*command: str, **env: str) -> Done:
+    environment = {**os.environ, "PYTHONPATH": str(REPO), **env}
+    return subprocess.run(command, cwd=REPO, capture_output=True, text=True, env=environment)
+
+
+def kildsvc(*arguments: str) -> Done:
+    return run(sys.executable, "-m", "kildsvc", *arguments)
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(REPO))
+
+
+each_source = pytest.mark.parametrize("path", SOURCES, ids=ids)
+
+
+# -- format and types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["format", "--check"], ["check"]], ids=" ".join)
+def test_ruff_has_nothing_to_say(command: list[str]) -> None:
+    done = run(sys.executable, "-m", "ruff", *command, "--no-cache", "--quiet", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(180)
+def test_mypy_has_nothing_to_say() -> None:
+    done = run(sys.executable, "-m", "mypy", "kildsvc", "tests", "packaging/machine")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@each_source
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= FILE_MAX
+
+
+# -- layers -------------------------------------------------------------------------------------------------
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(REPO).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0 and node.module, "imports are absolute"
+        for alias in node.names:
+            # `from kildsvc import paths` imports a module, `from kildsvc.paths import x` a name of one.
+            whole = f"{node.module}.{alias.name}"
+            yield whole if whole in MODULES else node.module
+
+
+def imports(path: Path) -> set[str]:
+    """Every module it imports, also inside functions and under TYPE_CHECKING."""
+    return {name for node in ast.walk(ast.parse(path.read_text())) for name in imported(node)}
+
+
+def imports_when_loaded(path: Path) -> set[str]:
+    """What importing it imports: not what stands inside functions or under TYPE_CHECKING."""
+    found = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        found |= set(imported(node))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def ours(names: set[str]) -> set[str]:
+    return {name for name in names if name.split(".")[0] == "kildsvc"}
+
+
+def foreign(names: set[str]) -> set[str]:
+    """Top-level names that neither we nor the standard library have."""
+    tops = {name.split(".")[0] for name in names}
+    return tops - {"kildsvc"} - set(sys.stdlib_module_names)
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def breaks_a_layer(module: str, names: set[str]) -> set[str]:
+    """Those of the imports that the module's layer does not allow."""
+    if module == "kildsvc.errors":
+        return names
+    if module == "kildsvc.model":
+        return {name for name in ours(names) if name != "kildsvc.errors"}
+    if within(module, "kildsvc.shim"):
+        return {name for name in ours(names) if not within(name, "kildsvc.shim")}
+    if within(module, "kildsvc.cli", "kildsvc.__main__"):
+        return set()
+    above = {name for name in names if within(name, "kildsvc.cli")}
+    if not within(module, "kildsvc.operations"):
+        above |= {name for name in names if within(name, "kildsvc.operations")}
+    return above
+
+
+ADAPTERS = {"kildsvc.systemd.manager", "kildsvc.systemd.events", "kildsvc.journal", "kildsvc.attach"}
+OWNERS = {"pystemd": "kildsvc.systemd.manager", "dbus_next": "kildsvc.systemd.events", "click": "kildsvc.cli"}
+
+
+@each_source
+def test_imports_go_one_way(path: Path) -> None:
+    assert breaks_a_layer(module_of(path), imports(path)) == set()
+
+
+@each_source
+def test_only_operations_join_adapters(path: Path) -> None:
+    module = module_of(path)
+    if not within(module, "kildsvc.operations"):
+        assert len((imports(path) & ADAPTERS) | ({module} & ADAPTERS)) <= 1
+
+
+@each_source
+def test_every_foreign_library_has_one_owner(path: Path) -> None:
+    module = module_of(path)
+    for library in foreign(imports(path)):
+        assert library in OWNERS, f"{library} is not a dependency"
+        assert within(module, OWNERS[library])
+
+
+SHIM = sorted((PACKAGE / "shim").glob("*.py"))
+HEAVY = {"typing", "dataclasses", "asyncio", "subprocess", "argparse", "logging", "pathlib", "contextlib", "inspect"}
+
+
+@pytest.mark.parametrize("path", SHIM, ids=ids)
+def test_the_shim_loads_nothing_heavy(path: Path) -> None:
+    assert imports_when_loaded(path) & HEAVY == set()
+    assert foreign(imports(path)) == set()
+
+
+def test_the_shim_as_it_is_started_has_loaded_nothing_heavy() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import kildsvc.shim.main; print(*sys.modules)"
+    done = run(sys.executable, "-SIc", code, str(REPO))
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & (HEAVY - {"contextlib"}) == set()
+
+
+@each_source
+def test_only_the_renderer_prints(path: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    printing = [node.lineno for node in calls if isinstance(node.func, ast.Name) and node.func.id == "print"]
+    assert path == PACKAGE / "cli" / "render.py" or printing == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=ids)
+def test_packages_have_no_code_of_their_own(path: Path) -> None:
+    assert path.read_text() == ""
+
+
+# -- units --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=ids)
+def test_systemd_accepts_the_unit(unit: Path, tmp_path: Path) -> None:
+    done = run("systemd-analyze", "verify", "--user", "--man=no", str(unit), XDG_RUNTIME_DIR=str(tmp_path))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=ids)
+def test_a_unit_says_what_it_is(unit: Path) -> None:
+    assert re.search(r"^Description=\S", unit.read_text(), re.M)
+    assert re.search(r"^Documentation=man:", unit.read_text(), re.M)
+
+
+# -- the command line ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    done = kildsvc(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    usage, _, rest = done.stdout.partition("\n\n")
+    assert usage.startswith(f"Usage: kildsvc {command}")
+    assert re.match(r"  [A-Z].*\.", rest, re.S), "no description"
+
+
+def test_the_help_names_every_command() -> None:
+    done = kildsvc("--help")
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} +\S", done.stdout, re.M)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nosuch"], ["--nosuch"], ["open"], ["open", "a/b", "--", "true"], ["open", "a\nb", "--", "true"]]
+    + [[command, "--nosuch"] for command in COMMANDS if command != "attach"],
+    ids=" ".join,
+)
+def test_a_mistake_is_told_in_one_line(arguments: list[str]) -> None:
+    done = kildsvc(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"kildsvc: [^\n]+\n", done.stderr)
+
+
+def test_a_mistake_of_ours_is_not_taken_for_the_agents_exit_code() -> None:
+    done = kildsvc("attach", "--nosuch")
+    assert done.returncode == 125
+    assert re.fullmatch(r"kildsvc: [^\n]+\n", done.stderr)
+
+
+# -- README -------------------------------------------------------------------------------------------------
+
+
+def readme_code() -> str:
+    """What README.md shows as code: fenced blocks, and spans in the prose between them."""
+    text = (REPO / "README.md").read_text()
+    blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    indented = re.findall(r"^    .*$", prose, re.M)
+    return "\n".join([*blocks, *indented, *re.findall(r"`([^`\n]+)`", prose)])
+
+
+def test_every_path_in_the_readme_exists() -> None:
+    mentioned = set(re.findall(r"\bpackaging/[\w./-]*\w", (REPO / "README.md").read_text()))
+    assert {path for path in mentioned if not (REPO / path).exists()} == set()
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    mentioned = set(re.findall(r"(?:^|[\s|&;(])kildsvc ([a-z][a-z-]*)", readme_code()))
+    assert mentioned, "the README shows no command"
+    assert mentioned - {*COMMANDS, "ls"} == set()

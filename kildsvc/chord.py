@@ -63,11 +63,17 @@ class Chord:
     def _match(self, data: bytes, at: int) -> int:
         """Length of the chord at that place; 0: it is not there; -1: so far it is."""
         start = at
+        last: list[bytes] = []  # what may come between: the key before repeated, or let go
         for forms in self._keys:
+            while found := next((form for form in last if data.startswith(form, at)), None):
+                at += len(found)
             form = next((form for form in forms if data.startswith(form, at)), None)
             if form is None:
                 rest = data[at:]
-                partial = any(form.startswith(rest) for form in forms)
+                partial = any(form.startswith(rest) for form in forms + last)
                 return -1 if partial else 0
             at += len(form)
+            last = [
+                form.replace(b":1u", event) for form in forms if form.endswith(b":1u") for event in (b":2u", b":3u")
+            ]
         return at - start

@@ -99,10 +99,11 @@ def find_executable(command: str, cwd: str, env: Mapping[str, str]) -> str:
         if not os.access(path, os.X_OK):
             raise UsageError(f"command '{command}' is not executable", f"chmod +x '{path}'")
         return path
-    found = shutil.which(command, path=env.get("PATH", os.defpath))
+    path = os.pathsep.join(os.path.join(cwd, entry) for entry in env.get("PATH", os.defpath).split(os.pathsep))
+    found = shutil.which(command, path=path)
     if not found:
         raise UsageError(f"command '{command}' was not found in your PATH", "install it, or give its full path")
-    return os.path.join(cwd, found)
+    return found
 
 
 def login_shell(env: Mapping[str, str]) -> str:

@@ -75,7 +75,7 @@ def _unreadable(message: str) -> KildError:
 def parse(stream: IO[bytes]) -> Iterator[Entry]:
     """The journal export format: NAME=value lines, or NAME, a length and raw bytes; an empty line ends an entry."""
     fields: dict[str, bytes] = {}
-    while line := stream.readline():
+    while (line := stream.readline()).endswith(b"\n"):
         if line == b"\n":
             if fields:
                 yield Entry(fields)
@@ -83,11 +83,11 @@ def parse(stream: IO[bytes]) -> Iterator[Entry]:
             continue
         name, separator, value = line[:-1].partition(b"=")
         if not separator:
-            value = stream.read(int.from_bytes(stream.read(8), "little"))
-            stream.read(1)
+            length = int.from_bytes(stream.read(8), "little")
+            value = stream.read(length)
+            if len(value) < length or not stream.read(1):
+                return  # cut off: half an entry would tell half the truth
         fields[name.decode()] = value
-    if fields:
-        yield Entry(fields)
 
 
 def of_session(name: str) -> list[str]:

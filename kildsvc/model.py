@@ -31,7 +31,8 @@ def check_name(name: str) -> str:
     """The name itself, so that `systemctl --user status kild-NAME` works literally; raises UsageError otherwise."""
     if _NAME.match(name) and not name.endswith(_UNIT_SUFFIXES):
         return name
-    shown = name if len(name) <= 60 else name[:57] + "..."
+    shown = "".join(char if char.isprintable() else "?" for char in name)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
     suggestion = suggest_name(name)
     raise UsageError(
         f"'{shown}' cannot be a session name: use letters, digits, '.', '_' and '-', at most {NAME_MAX},"
@@ -41,9 +42,10 @@ def check_name(name: str) -> str:
 
 
 def suggest_name(name: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:NAME_MAX].rstrip("-._")
     while name.endswith(_UNIT_SUFFIXES):
-        name = name.rpartition(".")[0]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:NAME_MAX].rstrip("-._")
+        name = name.rpartition(".")[0].rstrip("-._")
+    return name
 
 
 def unit_of(name: str) -> str:

@@ -51,12 +51,13 @@ class Journal:
     def output(self, text: str, data: bytes, offset: int) -> None:
         """A batch of terminal output; the caller has seen settle() return True."""
         fields = {"KILD_DATA": data, "KILD_OFFSET": str(offset).encode()}
-        message = text.encode(errors="replace")
         # 7 is a rate-limit pool of its own in journald: a flood of output cannot push out an exit record.
-        if message and len(message) + len(data) > DATAGRAM_MAX:
-            self._add(7, {"MESSAGE": message}, self._agent)
-        elif message:
-            fields["MESSAGE"] = message
+        if text:  # the entry's end stands for the last newline; a batch that completes no line has no MESSAGE
+            message = text.removesuffix("\n").encode(errors="replace")
+            if len(message) + len(data) > DATAGRAM_MAX:
+                self._add(7, {"MESSAGE": message}, self._agent)
+            else:
+                fields["MESSAGE"] = message
         self._add(7, fields, self._agent)
 
     def trouble(self, message: str) -> None:

@@ -1,10 +1,16 @@
 #!/bin/sh
 # ExecStopPost of a session: kills what is left in its cgroup, at once. A shim that ended in order has done so
-# itself, gently; this is for one that could not. After a crash of the shim (signal, core-dump) systemd starts
-# it again and the agent must live, so nothing is touched then.
-case $SERVICE_RESULT in signal | core-dump) exit 0 ;; esac
-# Tells the next shim of this unit that the run is over: systemd keeps the stored descriptors over a restart.
-: >"$1/closed"
+# itself, gently; this is for one that could not.
+case $SERVICE_RESULT in
+signal | core-dump)
+    # The shim has crashed. systemd starts it again, so the agent must live; unless a stop was under way.
+    [ -e "$1/stopping" ] || exit 0
+    ;;
+*)
+    # Tells the next shim of this unit that the run is over: systemd keeps stored descriptors over a restart.
+    : >"$1/closed"
+    ;;
+esac
 while IFS= read -r line; do case $line in 0::*) group=${line#0::} ;; esac; done </proc/self/cgroup
 procs=/sys/fs/cgroup$group/cgroup.procs
 [ -r "$procs" ] || procs=/sys/fs/cgroup/unified$group/cgroup.procs

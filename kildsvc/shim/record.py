@@ -107,9 +107,10 @@ class Record:
         return count
 
     def _count(self, count: int) -> None:
+        # Killed before the store, these bytes are found by recover(); so the next area must be ready by then.
         self.end += count
-        self.words[READ] = self.end
         self._prepare()
+        self.words[READ] = self.end
 
     def recover(self) -> int:
         """After a crash: counts the bytes that arrived but were not counted. Returns how many."""

@@ -88,7 +88,6 @@ def test_letting_a_key_go_is_not_pressing_it(release: bytes) -> None:
     assert type_all(SPACE["kitty"].replace(b"u", b":3u") + b"\x11") == (b"\x1b[32;5:3u\x11", False)
 
 
-# BUG, fails: chord.py does not skip release and repeat events between keys.
 def test_the_chord_is_known_when_the_terminal_tells_of_keys_let_go() -> None:
     # kitty's "report event types": the first key is let go before the second is pressed.
     assert type_all(b"\x1b[32;5:1u\x1b[32;5:3u\x1b[113;5:1u") == (b"", True)

@@ -135,7 +135,6 @@ def test_a_command_with_a_slash_is_found_from_the_sessions_directory(tmp_path: P
     assert os.path.samefile(find_executable("./bin/tool", str(tmp_path), {}), tmp_path / "bin" / "tool")
 
 
-# BUG, fails: find_executable searches relative PATH entries from the caller's directory.
 def test_a_relative_path_entry_counts_from_the_sessions_directory(tmp_path: Path) -> None:
     program(tmp_path / "bin" / "tool")
     assert os.path.samefile(find_executable("tool", str(tmp_path), {"PATH": "bin"}), tmp_path / "bin" / "tool")

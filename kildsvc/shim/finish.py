@@ -1,0 +1,81 @@
+"""The end of a run: everything is told before anybody can see the unit end."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kildsvc.shim import cgroup, notify
+from kildsvc.shim import record as rec
+from kildsvc.shim.ending import Ending
+from kildsvc.shim.loop import READS_IN_A_ROW, Shim
+
+# The agent's last output, kept in a file for when the journal cannot be read.
+LAST_OUTPUT = 256 * 1024
+# For background processes to obey SIGTERM, for clients and journald to take the rest.
+LEFTOVERS_SEC = 2.0
+FAREWELL_SEC = 1.0
+# A background process may go on writing; it is not waited for beyond this.
+DRAIN_MAX = 8 * 1024 * 1024
+
+
+def conclude(shim: Shim) -> Ending:
+    """Everything that must be told is told before anybody can see the unit end."""
+    ending = Ending.of(shim.record)
+    drained = 0
+    while drained < DRAIN_MAX and (count := shim.take_output(READS_IN_A_ROW)):
+        drained += count
+        shim.scrollback.flush()
+    up = shim.record.flag(rec.READY)
+    if not up:
+        cgroup.end_others(0)
+    deadline = time.monotonic() + FAREWELL_SEC
+    while not shim.scrollback.flush(final=True) and shim.journal.settle_until(deadline):
+        pass
+    if not shim.record.flag(rec.RECORDED):
+        _record_end(shim, ending, deadline)
+    notify.notify(f"STATUS={ending.status_text()}")
+    shim.server.say_exit(ending.wire(shim.stopping))
+    _dismiss_clients(shim, deadline)
+    if up and cgroup.others({shim.record.words[rec.WAITER_PID]}):
+        notify.notify("STOPPING=1")
+        cgroup.end_others(LEFTOVERS_SEC)
+    return ending
+
+
+def _record_end(shim: Shim, ending: Ending, deadline: float) -> None:
+    _save_last_output(shim)
+    executed = shim.record.words[rec.EXEC_USEC]
+    lived = time.monotonic_ns() // 1000 - executed if executed else 0
+    shim.journal.event(
+        "ended",
+        ("stopped, " if shim.stopping else "") + ending.status_text(),
+        5,
+        KILD_STOPPED=str(int(shim.stopping)),
+        KILD_READY=str(int(shim.record.flag(rec.READY))),
+        KILD_LIVED_USEC=str(lived),
+        KILD_OFFSET=str(shim.record.end),
+        **ending.fields(),
+    )
+    shim.journal.settle_until(deadline)
+    shim.record.set_flag(rec.RECORDED)
+
+
+def _save_last_output(shim: Shim) -> None:
+    path = shim.launch["last_output"]
+    start = max(shim.record.start, shim.record.end - LAST_OUTPUT)
+    try:
+        with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(shim.record.bytes_between(start, shim.record.end))
+        os.replace(path + ".new", path)
+    except OSError as error:
+        shim.journal.trouble(f"cannot keep the last output in '{path}', ignoring: {error.strerror}")
+
+
+def _dismiss_clients(shim: Shim, deadline: float) -> None:
+    while shim.server.clients and (left := deadline - time.monotonic()) > 0:
+        for fd, events in shim.epoll.poll(left):
+            if client := shim.server.clients.get(fd):
+                shim.server.on_client_ready(client, events)
+            elif fd in shim.handlers:
+                shim.unwatch(fd)

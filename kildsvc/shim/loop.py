@@ -1,0 +1,294 @@
+"""The shim at work: one loop over the terminal, the agent's end, clients, timers and the journal."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+
+from kildsvc.shim import cgroup, child, notify
+from kildsvc.shim import record as rec
+from kildsvc.shim.journal import Journal
+from kildsvc.shim.record import Record
+from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, Scrollback
+from kildsvc.shim.server import Client, Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# Typed input that the agent has not read yet; beyond it clients are not read from.
+INPUT_MAX = 64 * 1024
+# Reads of the terminal in a row before clients and timers have their turn.
+READS_IN_A_ROW = 16
+
+
+class Shim:
+    def __init__(
+        self, launch: dict[str, Any], record: Record, master_fd: int, listener: socket.socket, wake_fd: int
+    ) -> None:
+        self.launch = launch
+        self.directory = os.path.dirname(listener.getsockname())
+        self.wake_fd = wake_fd
+        self.record = record
+        self.master_fd = master_fd
+        self.slave_fd = child.open_slave(master_fd)
+        self.waiter_fd = self.agent_fd = self.exec_fd = -1
+        self.journal = Journal(
+            {
+                "USER_UNIT": launch["unit"],
+                "KILD_SESSION": launch["name"],
+                "KILD_RUN": record.run,
+                "KILD_AGENT": launch["agent"],
+            }
+        )
+        self.scrollback = Scrollback(record, self.journal)
+        self.epoll = select.epoll()
+        self.server = Server(
+            listener,
+            record,
+            self.epoll,
+            self.about,
+            self.on_input,
+            self.on_client_size,
+            self.on_client_change,
+        )
+        self.typed = bytearray()
+        self.deadlines: dict[str, float] = {}  # monotonic; none while idle
+        self.stopping = record.flag(rec.STOPPING)
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        self.over = False
+
+    # -- set-up ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A fresh run: the descriptors are with systemd before there is an agent to lose."""
+        for name in ("record", "pty", "listen", "waiter", "agent"):
+            notify.forget(name)
+        notify.store("record", self.record.fd)
+        notify.store("pty", self.master_fd)
+        notify.store("listen", self.server.listener.fileno())
+        self.journal.event("opened", f"opened: {self.launch['title']}", 6)
+        self.exec_fd = child.start(self.launch, self.record, self.slave_fd)
+        self.waiter_fd = cgroup.open_member(self.record.words[rec.WAITER_PID])
+        notify.store("waiter", self.waiter_fd)
+        self.watch(self.exec_fd, self.on_executed)
+        self.watch_all()
+
+    def recover(self, waiter_fd: int, agent_fd: int) -> None:
+        """After a crash of the shim: the agent has gone on, or has ended meanwhile."""
+        self.waiter_fd, self.agent_fd = waiter_fd, agent_fd
+        self.record.recover()
+        if self.waiter_fd < 0:
+            self.waiter_fd = cgroup.open_member(self.record.words[rec.WAITER_PID])
+        if self.agent_fd < 0:
+            self.agent_fd = cgroup.open_member(self.record.words[rec.AGENT_PID])
+        fate = "goes on" if self.agent_alive() else "has ended meanwhile"
+        self.journal.event("recovered", f"the shim was restarted; the agent {fate}", 4)
+        if self.record.flag(rec.READY):
+            self.say_running("READY=1\n")
+        else:
+            self.start_grace()
+        self.watch_all()
+        if self.stopping:
+            self.end_agent()
+
+    def watch_all(self) -> None:
+        self.watch(self.master_fd, self.on_pty_ready)
+        self.watch(self.server.listener.fileno(), lambda _: self.server.on_listener_readable())
+        if self.waiter_fd >= 0:
+            self.watch(self.waiter_fd, self.on_waiter_exit)
+        else:
+            self.deadlines["lost"] = 0
+        self.watch(self.wake_fd, self.on_signal)
+
+    def watch(self, fd: int, handler: Callable[[int], None], events: int = select.EPOLLIN) -> None:
+        self.epoll.register(fd, events)
+        self.handlers[fd] = handler
+
+    def unwatch(self, fd: int) -> None:
+        self.epoll.unregister(fd)
+        del self.handlers[fd]
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Until the agent has ended. An idle session sleeps in epoll without a timeout."""
+        while not self.over:
+            timeout = -1.0
+            if self.deadlines:
+                timeout = max(0.0, min(self.deadlines.values()) - time.monotonic())
+            for fd, events in self.epoll.poll(timeout):
+                if handler := self.handlers.get(fd):
+                    handler(events)
+                elif client := self.server.clients.get(fd):
+                    self.server.on_client_ready(client, events)
+            if self.deadlines:
+                self.on_time(time.monotonic())
+
+    def on_time(self, now: float) -> None:
+        due = [name for name, at in self.deadlines.items() if at <= now]
+        for name in due:
+            del self.deadlines[name]
+            if name == "flush":
+                self.flush()
+            elif name == "grace":
+                self.on_ready()
+            elif name == "kill":
+                self.signal_agent(signal.SIGKILL)
+            elif name == "lost":
+                self.on_waiter_lost()
+
+    def on_pty_ready(self, events: int) -> None:
+        if events & select.EPOLLIN:
+            self.take_output(READS_IN_A_ROW)
+            self.server.pump_all()
+            if self.scrollback.behind >= BATCH and not self.scrollback.throttled:
+                self.flush()
+            elif "flush" not in self.deadlines:
+                self.deadlines["flush"] = time.monotonic() + FLUSH_SEC
+        elif events & select.EPOLLHUP:
+            # The kernel hangs the terminal up when the session's leader, our agent, ends: all else follows
+            # from the waiter's word.
+            self.unwatch(self.master_fd)
+        if events & select.EPOLLOUT:
+            self.write_input()
+
+    def take_output(self, reads: int) -> int:
+        taken = 0
+        for _ in range(reads):
+            count = self.record.read_from(self.master_fd)
+            taken += count
+            # Less than a full buffer: it is empty for now, and a read to learn so can be spared.
+            if count < rec.READ_MAX // 2:
+                break
+        return taken
+
+    def flush(self) -> None:
+        self.deadlines.pop("flush", None)
+        fd = self.journal.fileno()
+        if fd in self.handlers:
+            self.unwatch(fd)
+        if self.scrollback.flush():
+            return
+        if self.scrollback.throttled:
+            self.deadlines["flush"] = time.monotonic() + 1
+        elif self.journal.fileno() >= 0:
+            self.watch(self.journal.fileno(), lambda _: self.flush(), select.EPOLLOUT)
+
+    # -- the agent ------------------------------------------------------------------------------------------
+
+    def on_executed(self, _: int) -> None:
+        self.unwatch(self.exec_fd)
+        os.close(self.exec_fd)
+        self.agent_fd = cgroup.open_member(self.record.words[rec.AGENT_PID])
+        if self.agent_fd >= 0:
+            notify.store("agent", self.agent_fd)
+            if self.stopping:
+                self.end_agent()
+        self.start_grace()
+
+    def start_grace(self) -> None:
+        self.deadlines["grace"] = time.monotonic() + self.launch["grace_usec"] / 1e6
+
+    def on_ready(self) -> None:
+        """The agent has lived through its grace period."""
+        if self.record.words[rec.PHASE] != rec.RUNNING or self.stopping:
+            return  # it has ended, and its waiter is about to say so
+        self.record.set_flag(rec.READY)
+        self.say_running("READY=1\n")
+        self.journal.event("ready", f"running, pid {self.record.words[rec.AGENT_PID]}", 6)
+
+    def say_running(self, prefix: str = "") -> None:
+        count = sum(client.interactive for client in self.server.clients.values())
+        attached = f", {count} attached" if count else ""
+        notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}")
+
+    def on_waiter_exit(self, _: int) -> None:
+        self.unwatch(self.waiter_fd)
+        self.on_waiter_lost()
+
+    def on_waiter_lost(self) -> None:
+        """The waiter is gone: with the agent's status in the record, or killed while the agent lives on."""
+        if self.record.words[rec.PHASE] != rec.ENDED and not self.record.words[rec.EXEC_ERRNO] and self.agent_alive():
+            self.journal.trouble("the waiter was killed: the agent's exit code will not be known")
+            self.watch(self.agent_fd, lambda _: self.finish())
+        else:
+            self.finish()
+
+    def finish(self) -> None:
+        self.over = True
+
+    def agent_alive(self) -> bool:
+        if self.agent_fd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self.agent_fd, select.POLLIN)
+        return not poll.poll(0)
+
+    def on_signal(self, _: int) -> None:
+        # SIGTERM is the only signal not ignored: a stop was asked for.
+        os.read(self.wake_fd, 4096)
+        os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))  # for the reaper
+        self.stopping = True
+        self.record.set_flag(rec.STOPPING)
+        self.end_agent()
+
+    def end_agent(self) -> None:
+        self.deadlines.setdefault("kill", time.monotonic() + self.launch["stop_usec"] / 1e6)
+        self.signal_agent(signal.SIGTERM)
+        self.signal_agent(signal.SIGCONT)
+        # An interactive shell ignores SIGTERM and obeys SIGHUP, which says that its terminal is gone.
+        if self.ignores_term():
+            self.signal_agent(signal.SIGHUP)
+
+    def ignores_term(self) -> bool:
+        try:
+            with open(f"/proc/{self.record.words[rec.AGENT_PID]}/status") as file:
+                ignored = next((line.split()[1] for line in file if line.startswith("SigIgn:")), "0")
+        except OSError:  # it has ended
+            return False
+        return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
+
+    def signal_agent(self, number: int) -> None:
+        if self.agent_fd < 0:
+            return
+        try:
+            signal.pidfd_send_signal(self.agent_fd, number)
+        except ProcessLookupError:
+            self.agent_fd = -1
+
+    # -- clients --------------------------------------------------------------------------------------------
+
+    def on_input(self, data: bytes) -> None:
+        self.typed += data
+        self.write_input()
+
+    def write_input(self) -> None:
+        waited = bool(self.typed)
+        try:
+            while self.typed:
+                del self.typed[: os.write(self.master_fd, self.typed)]
+        except BlockingIOError:
+            pass
+        if waited and self.master_fd in self.handlers:
+            self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+            self.server.set_reading(len(self.typed) < INPUT_MAX)
+
+    def about(self) -> dict[str, Any]:
+        rows, cols = child.get_size(self.master_fd)
+        return {"run": self.record.run, "pid": self.record.words[rec.AGENT_PID], "rows": rows, "cols": cols}
+
+    def on_client_size(self, rows: int, cols: int) -> None:
+        if child.get_size(self.master_fd) != (rows, cols):
+            child.set_size(self.master_fd, rows, cols)
+            self.journal.event("resized", f"terminal is {cols}x{rows}", 7)
+
+    def on_client_change(self, event: str, client: Client) -> None:
+        if client.interactive and not self.over:
+            self.journal.event(event, f"a client {event}", 6)
+            if self.record.flag(rec.READY):
+                self.say_running()

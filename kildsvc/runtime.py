@@ -2,13 +2,15 @@
 
 import fcntl
 import json
+import marshal
 import os
-import py_compile
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import IO
 
@@ -78,11 +80,11 @@ def _copy_shim(target: Path) -> None:
     package.mkdir(mode=0o700, parents=True)
     (target / "kildsvc" / "__init__.py").touch()
     for source in _SHIM.glob("*.py"):
-        # Without sources beside them these are imported as they are, whatever their time stamp.
-        if source.name == "__main__.py":
-            py_compile.compile(str(source), str(target / "__main__.pyc"), dfile="shim", doraise=True)
-        else:
-            py_compile.compile(str(source), str(package / f"{source.stem}.pyc"), dfile=source.name, doraise=True)
+        # The loader takes the code from __pycache__ where it is valid. Without a source beside it a .pyc file
+        # is imported whatever time stamp is in its head.
+        code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
+        place = target if source.name == "__main__.py" else package
+        (place / f"{source.stem}.pyc").write_bytes(MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
     shutil.copyfile(_SHIM / "reap.sh", target / "reap.sh")
 
 

@@ -53,7 +53,7 @@ def running_names() -> list[str]:
 
 
 def group_of(manager: Manager, name: str) -> Group:
-    return Group(f"{manager.control_group()}/kild.slice/{unit_of(name)}")
+    return Group(f"{manager.control_group}/kild.slice/{unit_of(name)}")
 
 
 def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None) -> Session:

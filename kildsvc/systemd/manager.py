@@ -6,6 +6,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from kildsvc import paths
@@ -121,7 +122,9 @@ class Manager:
             raise _translate(error) from error
         return values
 
+    @cached_property
     def control_group(self) -> str:
+        """Where the cgroups of all units of this manager are."""
         value = self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, b"ControlGroup", b"s")
         return str(value.decode())
 

@@ -89,7 +89,7 @@ def test_an_unfinished_line_waits_for_its_end() -> None:
     cleaner = Cleaner()
     assert cleaner.feed(b"one\nhalf of ") == "one\n"
     assert not cleaner.between_lines
-    assert cleaner.feed(b"two\n") == "half of two"
+    assert cleaner.feed(b"two\n") == "half of two\n"
     assert cleaner.between_lines
 
 

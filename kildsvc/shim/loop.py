@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Typed input that the agent has not read yet; beyond it clients are not read from.
 INPUT_MAX = 64 * 1024
 # Reads of the terminal in a row before clients and timers have their turn.
-READS_IN_A_ROW = 16
+READS_IN_A_ROW = 64
 
 
 class Shim:

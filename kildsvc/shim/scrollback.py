@@ -11,7 +11,7 @@ BATCH = 64 * 1024
 # journald counts entries per user, so a batch waits this long for more to come.
 FLUSH_SEC = 0.25
 # A flood must not fill the journal of the whole machine: so many bytes at once, then so many a second.
-BURST = 16 * 1024 * 1024
+BURST = 4 * 1024 * 1024
 RATE = 1024 * 1024
 
 

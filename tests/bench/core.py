@@ -41,8 +41,8 @@ def row(label: str, figure: str, goal: str) -> None:
 
 
 def spread(values: list[float], scale: float = 1000, unit: str = "ms") -> str:
-    ordered = sorted(values)
-    return f"{statistics.median(ordered) * scale:.1f} {unit} ({ordered[0] * scale:.1f}–{ordered[-1] * scale:.1f}, n={len(ordered)})"
+    low, median, high = (scale * pick(values) for pick in (min, statistics.median, max))
+    return f"{median:.1f} {unit} ({low:.1f}–{high:.1f}, n={len(values)})"
 
 
 def failed_open() -> float:
@@ -69,8 +69,8 @@ def make_output(megabytes: int) -> Path:
 
 
 def detached_rates(path: Path, times: int) -> None:
-    script = f"s=$(date +%s%N); cat {path}; e=$(date +%s%N); echo $((e - s)) >{WORK}/took.new; mv {WORK}/took.new {WORK}/took"
-    took = WORK / "took"
+    took, part = WORK / "took", WORK / "took.part"
+    script = f"s=$(date +%s%N); cat {path}; e=$(date +%s%N); echo $((e - s)) >{part}; mv {part} {took}"
 
     def wait_for_took() -> float:
         while not took.exists():

@@ -39,9 +39,8 @@ def test_without_journald(box: Box, name: str) -> None:
     units = ["systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket"]
     box.root("systemctl", "stop", *units)
     try:
-        box.kildsvc(
-            "open", name, "--", "sh", "-c", "echo unheard; until [ -e ~/out ]; do sleep .05; done; echo bye; exit 3"
-        )
+        agent = "echo unheard; until [ -e ~/out ]; do sleep .05; done; echo bye; exit 3"
+        box.kildsvc("open", name, "--", "sh", "-c", agent)
         assert box.json("status", name)["state"] == "running"
         failed = box.kildsvc("open", f"{name}-2", "--", "sh", "-c", "echo last words; exit 5", check=False)
         assert failed.returncode == 5

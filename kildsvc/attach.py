@@ -14,7 +14,9 @@ from typing import Any
 from kildsvc import terminal
 from kildsvc.chord import Chord
 from kildsvc.errors import KildError
+from kildsvc.restore import Past
 from kildsvc.shim import wire
+from kildsvc.shim.modes import Modes
 
 # How long a lone ESC, or the first key of the chord, may wait for its next byte before it is passed on.
 PARTIAL_SEC = 0.5
@@ -85,19 +87,29 @@ class Attachment:
         self._chord = chord
         self._in_fd, self._out_fd = in_fd, out_fd
         self._run, self._offset = "", 0  # how far we have got, for a shim that was restarted
+        self._past: Past | None = None  # while it arrives
+        self._modes = Modes()
         self._reading = True
 
     def run(self, still_alive: Callable[[], bool]) -> Outcome:
         """Until detached or the agent's end. Goes on with a restarted shim while still_alive() says so; raises
         Disconnected when it does not."""
+        while (outcome := self._attach(still_alive)).signal == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self._run = ""  # resumed: everything is drawn anew
+        return outcome
+
+    def _attach(self, still_alive: Callable[[], bool]) -> Outcome:
         with ExitStack() as stack:
-            ends = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-            self._signal_fd = stack.enter_context(terminal.signals_as_bytes(signal.SIGWINCH, *ends))
+            wanted = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
+            self._signal_fd = stack.enter_context(terminal.signals_as_bytes(*wanted))
             connection = self._connect()
-            stack.enter_context(terminal.modes_restored(self._out_fd))
+            stack.callback(lambda: connection.close())
+            stack.enter_context(terminal.given_back(self._out_fd, lambda: self._modes.resetting()))
             stack.enter_context(terminal.raw(self._in_fd))
             if os.isatty(self._out_fd):
-                self._write(f"{self._banner}\r\n".encode())
+                # The screen is the agent's: what we have to say goes up into the scrollback, and into the title.
+                self._write(f"{self._banner}\r\n\x1b]2;{self._banner}\x07".encode())
             while True:
                 try:
                     return self._serve(connection)
@@ -117,38 +129,60 @@ class Attachment:
         poll.register(self._signal_fd, select.POLLIN)
         if self._reading:
             poll.register(self._in_fd, select.POLLIN)
-        with connection.sock:
-            while True:
-                ready = poll.poll(PARTIAL_SEC * 1000 if self._chord.holding else None)
-                if not ready:
-                    connection.type(self._chord.release())
-                for fd, _ in ready:
-                    if fd == connection.fileno():
-                        outcome = self._on_shim_readable(connection)
-                    elif fd == self._in_fd:
-                        outcome = self._on_keys(connection, poll)
-                    else:
-                        outcome = self._on_signal(connection)
-                    if outcome:
-                        return outcome
+        while True:
+            ready = poll.poll(PARTIAL_SEC * 1000 if self._chord.holding else None)
+            if not ready:
+                connection.type(self._chord.release())
+            for fd, _ in ready:
+                if fd == connection.fileno():
+                    outcome = self._on_shim_readable(connection)
+                elif fd == self._in_fd:
+                    outcome = self._on_keys(connection, poll)
+                else:
+                    outcome = self._on_signal(connection)
+                if outcome:
+                    return outcome
 
     def _on_shim_readable(self, connection: Connection) -> Outcome | None:
         for kind, payload in connection.receive():
-            if kind in (wire.OUTPUT, wire.SNAPSHOT):
+            if kind == wire.OUTPUT:
                 self._write(payload)
+                self._modes.feed(payload)
                 self._offset += len(payload)
-            elif kind == wire.WELCOME:
-                about = json.loads(payload)
-                self._run, self._offset = about["run"], about["offset"]
-            elif kind == wire.RESYNC:
-                (self._offset,) = wire.OFFSET_BODY.unpack(payload)
-                if os.isatty(self._out_fd):
-                    self._write(b"\x1b[2J\x1b[H")
+            elif kind in (wire.WELCOME, wire.RESYNC):
+                self._begin(json.loads(payload))
+            elif kind == wire.PINNED and self._past:
+                self._past.pinned(payload)
+            elif kind == wire.SNAPSHOT:
+                self._on_snapshot(payload)
             elif kind == wire.EXIT:
                 return Outcome(exit=json.loads(payload))
             elif kind == wire.ERROR:
                 raise KildError(json.loads(payload)["message"])
         return None
+
+    def _begin(self, about: dict[str, Any]) -> None:
+        self._run = about.get("run", self._run)
+        self._offset = about["offset"]
+        # Without modes: we come back, and output goes on where we were.
+        self._past = Past(about) if "modes" in about else None
+        self._draw_past()
+
+    def _on_snapshot(self, data: bytes) -> None:
+        self._offset += len(data)
+        if not os.isatty(self._out_fd):
+            self._write(data)
+        elif self._past:
+            self._past.add(data)
+            self._draw_past()
+
+    def _draw_past(self) -> None:
+        if not self._past or not self._past.complete:
+            return
+        if os.isatty(self._out_fd):
+            undo, self._modes = self._modes.resetting(), self._past.modes()
+            self._write(undo + self._past.drawing(*terminal.size(self._out_fd)))
+        self._past = None
 
     def _on_keys(self, connection: Connection, poll: select.poll) -> Outcome | None:
         data = os.read(self._in_fd, 1 << 16)

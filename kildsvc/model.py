@@ -80,6 +80,7 @@ class Launch:
     umask: int
     limits: dict[str, list[int]]
     last_output: str
+    version: str
     grace_usec: int = 200_000
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20

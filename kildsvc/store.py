@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from kildsvc import paths
 from kildsvc.errors import KildError
@@ -53,6 +54,17 @@ def _parse(name: str, text: str) -> Metadata | None:
         return Metadata(**{**known, "name": name})
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
+    """The end of an ended run's output, as the shim left it: what it is, the pinned part, the rest."""
+    try:
+        head, _, data = paths.last_output_file(name).read_bytes().partition(b"\n")
+        about = json.loads(head)
+        pinned = int(about["pinned"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return about, data[:pinned], data[pinned:]
 
 
 def forget(name: str) -> None:

@@ -1,18 +1,12 @@
 """The user's own terminal, borrowed and given back as it was."""
 
+import errno
 import os
 import signal
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-# What an agent may have switched on; each is harmless where it was off: mouse, focus, paste, application
-# keys, keyboard protocols, hidden cursor, alternate screen, scroll region, colours.
-RESET = (
-    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l\x1b[?2026l"
-    b"\x1b[?1l\x1b>\x1b[<99u\x1b[>4m\x1b[?1049l\x1b[r\x1b[m\x1b[?7h\x1b[?25h"
-)
 
 
 @contextmanager
@@ -26,19 +20,31 @@ def raw(fd: int) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+        try:
+            termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+        except termios.error as error:
+            if error.args[0] != errno.EIO:  # the terminal itself is gone
+                raise
 
 
 @contextmanager
-def modes_restored(fd: int) -> Iterator[None]:
-    """Whatever modes are set meanwhile, the terminal has them off afterwards, on a fresh line."""
+def given_back(fd: int, resetting: Callable[[], bytes]) -> Iterator[None]:
+    """Whatever modes were set meanwhile (resetting() tells how to undo them), the terminal has them off afterwards.
+    Its title is kept aside. No-op where there is no terminal."""
+    if not os.isatty(fd):
+        yield
+        return
+    # XTWINOPS 22 and 23: save and restore the title; terminals that do not know them ignore them.
+    os.write(fd, b"\x1b[22;2t")
     try:
         yield
     finally:
-        if os.isatty(fd):
-            os.set_blocking(fd, True)
-            # Save and restore around the scroll region: resetting it moves the cursor home.
-            os.write(fd, b"\x1b7" + RESET.replace(b"\x1b[r", b"\x1b[r\x1b8") + b"\r\n")
+        os.set_blocking(fd, True)
+        try:
+            os.write(fd, resetting() + b"\x1b[23;2t\r\n\x1b[J")
+        except OSError as error:
+            if error.errno != errno.EIO:  # the terminal itself is gone
+                raise
 
 
 @contextmanager

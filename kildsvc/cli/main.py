@@ -19,6 +19,8 @@ _COMMANDS = {
     "status": "show",
     "list": "show",
     "logs": "show",
+    "screen": "terminal",
+    "send": "terminal",
 }
 _ALIASES = {"ls": "list"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kildsvc import journal, model, paths, store
+from kildsvc import journal, model, store
 from kildsvc.errors import JournalUnreadable, NoSuchSession, UsageError
 from kildsvc.journal import Entry
 
@@ -52,10 +52,8 @@ def raw_bytes(query: Query) -> Iterator[tuple[int, bytes]]:
 
 def saved_output(name: str) -> bytes | None:
     """The last output of an ended run, for when the journal cannot be read."""
-    try:
-        return paths.last_output_file(name).read_bytes()
-    except OSError:
-        return None
+    saved = store.last_output(name)
+    return saved[2] if saved else None
 
 
 def _lines(entry: Entry) -> list[str]:

@@ -21,6 +21,7 @@ from kildsvc.operations.sessions import read_end
 from kildsvc.shim.text import Cleaner
 from kildsvc.systemd import properties
 from kildsvc.systemd.manager import Manager, Refused
+from kildsvc.version import VERSION
 
 # How long the start may take beyond the grace period before we say that it does not happen.
 START_SEC = 40
@@ -136,6 +137,7 @@ def _launch(request: Request, metadata: Metadata) -> Launch:
         umask=environment.umask(),
         limits=environment.limits(),
         last_output=str(paths.last_output_file(metadata.name)),
+        version=VERSION,
         grace_usec=metadata.grace_usec,
     )
 
@@ -225,10 +227,8 @@ def _last_output(launch: Launch) -> tuple[str, float | None]:
                 return last_lines(data), int(end.text("KILD_LIVED_USEC") or 0) / 1e6
     except JournalUnreadable:
         pass
-    try:
-        return last_lines(Path(launch.last_output).read_bytes()), None
-    except OSError:
-        return "", None
+    saved = store.last_output(launch.name)
+    return last_lines(saved[2]) if saved else "", None
 
 
 def last_lines(data: bytes) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from kildsvc.shim import cgroup, notify
+from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
 from kildsvc.shim.ending import Ending
 from kildsvc.shim.loop import READS_IN_A_ROW, Shim
 
-# The agent's last output, kept in a file for when the journal cannot be read.
-LAST_OUTPUT = 256 * 1024
+# The agent's last output is kept in a file, for its last screen and for when the journal cannot be read: one line
+# of JSON (what WELCOME tells of the output that follows), then that output.
+LAST_OUTPUT = 128 * 1024
 # For background processes to obey SIGTERM, for clients and journald to take the rest.
 LEFTOVERS_SEC = 2.0
 FAREWELL_SEC = 1.0
@@ -63,10 +65,14 @@ def _record_end(shim: Shim, ending: Ending, deadline: float) -> None:
 
 def _save_last_output(shim: Shim) -> None:
     path = shim.launch["last_output"]
-    start = max(shim.record.start, shim.record.end - LAST_OUTPUT)
+    shim.replay.follow(LAST_OUTPUT)
+    rows, cols = child.get_size(shim.master_fd)
+    pinned = shim.replay.pinned
+    about = {**shim.replay.about(), "end": shim.record.end, "rows": rows, "cols": cols, "pinned": len(pinned)}
     try:
         with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(shim.record.bytes_between(start, shim.record.end))
+            file.write(json.dumps(about).encode() + b"\n" + pinned)
+            file.write(shim.record.bytes_between(shim.replay.offset, shim.record.end))
         os.replace(path + ".new", path)
     except OSError as error:
         shim.journal.trouble(f"cannot keep the last output in '{path}', ignoring: {error.strerror}")

@@ -11,7 +11,10 @@ import time
 from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
 from kildsvc.shim.journal import Journal
+from kildsvc.shim.modes import Modes
+from kildsvc.shim.queries import TRACE, Answerer
 from kildsvc.shim.record import Record
+from kildsvc.shim.replay import Replay
 from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, Scrollback
 from kildsvc.shim.server import Client, Server
 
@@ -46,10 +49,13 @@ class Shim:
             }
         )
         self.scrollback = Scrollback(record, self.journal)
+        self.replay = Replay(record)
+        self.answerer = Answerer(launch["version"])
         self.epoll = select.epoll()
         self.server = Server(
             listener,
             record,
+            self.replay,
             self.epoll,
             self.about,
             self.on_input,
@@ -71,9 +77,10 @@ class Shim:
         notify.store("record", self.record.fd)
         notify.store("pty", self.master_fd)
         notify.store("listen", self.server.listener.fileno())
+        self.replay.resized(*child.get_size(self.master_fd))
         self.journal.event("opened", f"opened: {self.launch['title']}", 6)
         self.exec_fd = child.start(self.launch, self.record, self.slave_fd)
-        self.waiter_fd = cgroup.open_member(self.record.words[rec.WAITER_PID])
+        self.waiter_fd = os.pidfd_open(self.record.words[rec.WAITER_PID])
         notify.store("waiter", self.waiter_fd)
         self.watch(self.exec_fd, self.on_executed)
         self.watch_all()
@@ -144,8 +151,10 @@ class Shim:
 
     def on_pty_ready(self, events: int) -> None:
         if events & select.EPOLLIN:
+            before = self.record.end
             self.take_output(READS_IN_A_ROW)
             self.server.pump_all()
+            self.answer_queries(before)
             if self.scrollback.behind >= BATCH and not self.scrollback.throttled:
                 self.flush()
             elif "flush" not in self.deadlines:
@@ -165,7 +174,19 @@ class Shim:
             # Less than a full buffer: it is empty for now, and a read to learn so can be spared.
             if count < rec.READ_MAX // 2:
                 break
+        self.replay.keep_up()
         return taken
+
+    def answer_queries(self, since: int) -> None:
+        if any(client.interactive for client in self.server.clients.values()):
+            self.answerer.skip()
+        elif reply := self.answerer.feed(self.record.bytes_between(since, self.record.end), self.look):
+            self.on_input(reply)
+
+    def look(self) -> tuple[Modes, int, int, bytes]:
+        rows, cols = child.get_size(self.master_fd)
+        start = max(self.replay.offset, self.record.end - TRACE)
+        return self.replay.current(), rows, cols, self.record.bytes_between(start, self.record.end)
 
     def flush(self) -> None:
         self.deadlines.pop("flush", None)
@@ -285,6 +306,7 @@ class Shim:
     def on_client_size(self, rows: int, cols: int) -> None:
         if child.get_size(self.master_fd) != (rows, cols):
             child.set_size(self.master_fd, rows, cols)
+            self.replay.resized(rows, cols)
             self.journal.event("resized", f"terminal is {cols}x{rows}", 7)
 
     def on_client_change(self, event: str, client: Client) -> None:

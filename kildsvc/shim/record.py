@@ -26,10 +26,14 @@ MAGIC = 0x3144524F444C494B  # "KILDORD1"
     FLAGS,
     EXEC_USEC,  # CLOCK_MONOTONIC, when the agent was executed
     END_USEC,  # CLOCK_REALTIME
-    LOST,  # bytes skipped and not yet announced
     RING_SIZE,
-) = range(15)
+    START,  # output can be replayed from here, with …
+    NOTE_SIZE,  # … so many bytes about it (JSON) …
+    PINNED,  # … and so many of before the switch to the alternate screen
+) = range(17)
 RUN_AT, RUN_MAX = 256, 64  # the run id, as text
+NOTE_AT, NOTE_MAX = 512, HEADER - 512
+PIN_MAX = 128 * 1024
 
 # Phases. Between FORKING and RUNNING an agent may or may not exist.
 EMPTY, FORKING, RUNNING, ENDED = range(4)
@@ -51,14 +55,15 @@ class Record:
         self.words = self.view[:HEADER].cast("Q")
         if self.words[MAGIC_WORD] != MAGIC:
             raise ValueError("not a record of this version")
-        self.ring = self.view[HEADER:]
         self.size = self.words[RING_SIZE]
+        self.ring = self.view[HEADER : HEADER + self.size]
+        self.pin = self.view[HEADER + self.size :]
         self.end: int = self.words[READ]
 
     @classmethod
     def create(cls, run: str, ring_size: int) -> "Record":
         fd = os.memfd_create("kild-record", os.MFD_CLOEXEC)
-        os.ftruncate(fd, HEADER + ring_size)
+        os.ftruncate(fd, HEADER + ring_size + PIN_MAX)
         with mmap.mmap(fd, HEADER) as head:
             words = memoryview(head).cast("Q")
             words[RING_SIZE] = ring_size

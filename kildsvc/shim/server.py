@@ -10,6 +10,7 @@ import struct
 
 from kildsvc.shim import wire
 from kildsvc.shim.record import Record
+from kildsvc.shim.replay import Replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,17 @@ class Client:
     def interactive(self) -> bool:
         return self.welcomed and self.mode == wire.INTERACTIVE
 
-    def pump(self, record: Record) -> bool:
+    def begin_at(self, replay: Replay, record: Record, about: dict[str, Any] | None = None) -> bytes:
+        """Starts over where output can be replayed from; returns the frames that say so."""
+        self.offset, self.snapshot_end = replay.offset, record.end
+        note = {**(about or {}), **replay.about(), "end": record.end}
+        frames = wire.frame(wire.WELCOME if about else wire.RESYNC, json.dumps(note).encode())
+        pinned = replay.pinned
+        for at in range(0, len(pinned), wire.SHIM_MAX):
+            frames += wire.frame(wire.PINNED, pinned[at : at + wire.SHIM_MAX])
+        return frames
+
+    def pump(self, record: Record, replay: Replay) -> bool:
         """Sends what there is. False: the socket is full. Raises OSError when the client is gone."""
         try:
             while True:
@@ -53,8 +64,7 @@ class Client:
                     self.unsent, self.farewell, self.closing = self.farewell, b"", True
                     continue
                 if self.offset < record.start:
-                    self.offset, self.snapshot_end = record.start, record.end
-                    self.unsent = wire.frame(wire.RESYNC, wire.OFFSET_BODY.pack(self.offset))
+                    self.unsent = self.begin_at(replay, record)
                     continue
                 self._send_piece(record)
         except BlockingIOError:
@@ -77,6 +87,7 @@ class Server:
         self,
         listener: socket.socket,
         record: Record,
+        replay: Replay,
         epoll: select.epoll,
         about: Callable[[], dict[str, Any]],
         on_input: Callable[[bytes], None],
@@ -87,6 +98,7 @@ class Server:
         self.clients: dict[int, Client] = {}
         self.reading = True  # off while the agent does not take what was typed
         self._record = record
+        self._replay = replay
         self._epoll = epoll
         self._about = about
         self._on_input = on_input
@@ -120,7 +132,7 @@ class Server:
             self.drop(client)
 
     def pump(self, client: Client) -> None:
-        done = client.pump(self._record)
+        done = client.pump(self._record, self._replay)
         if done and client.closing:
             self.drop(client)
         else:
@@ -161,6 +173,8 @@ class Server:
             elif kind == wire.INPUT and client.mode != wire.READ_ONLY:
                 self._lead(client)
                 self._on_input(payload)
+            elif kind == wire.PING:
+                client.unsent += wire.frame(wire.PONG)
             elif kind == wire.RESIZE and client.interactive and len(payload) == wire.SIZE_BODY.size:
                 client.size = wire.SIZE_BODY.unpack(payload)
                 self._lead(client)
@@ -174,11 +188,15 @@ class Server:
             return
         client.size = rows, cols
         client.welcomed = True
-        client.offset, client.snapshot_end = self._record.start, self._record.end
-        if payload[wire.HELLO_BODY.size :] == self._record.run.encode() and client.offset <= seen <= self._record.end:
+        about = self._about()
+        if (
+            payload[wire.HELLO_BODY.size :] == self._record.run.encode()
+            and self._record.start <= seen <= self._record.end
+        ):
             client.offset = client.snapshot_end = seen
-        about = {**self._about(), "offset": client.offset}
-        client.unsent += wire.frame(wire.WELCOME, json.dumps(about).encode())
+            client.unsent += wire.frame(wire.WELCOME, json.dumps({**about, "offset": seen, "end": seen}).encode())
+        else:
+            client.unsent += client.begin_at(self._replay, self._record, about)
         self._lead(client)
         self._on_change("attached", client)
 

@@ -12,23 +12,24 @@ HEAD = struct.Struct("<BI")
 # HELLO: version, mode, rows, columns (0 × 0: no terminal), and for a client that comes back: the offset it has
 # reached, followed by the run it was in. Output of that run goes on there.
 HELLO_BODY = struct.Struct("<HBHHQ")
-# RESYNC: the offset at which the output goes on.
-OFFSET_BODY = struct.Struct("<Q")
 # RESIZE: rows, columns.
 SIZE_BODY = struct.Struct("<HH")
 
 # Client to shim.
 HELLO, INPUT, RESIZE = 1, 2, 3
+PING = 4  # answered with PONG when all before it has been taken
 # Shim to client.
-WELCOME = 16  # JSON: run, pid, rows, cols, offset of the output that follows
+WELCOME = 16  # JSON: run, pid, rows, cols; and of the output that follows: offset, end of the SNAPSHOT, modes, sizes
 OUTPUT = 17  # bytes of the terminal, as they come
 SNAPSHOT = 18  # bytes of the terminal from before the attach
-RESYNC = 19  # the client was too slow: what follows starts anew, at an offset
+RESYNC = 19  # JSON like WELCOME: the client was too slow, what follows starts anew
 EXIT = 20  # JSON: code, signal, stopped; the last frame
 ERROR = 21  # JSON: code, message; the last frame
+PINNED = 22  # bytes of the primary screen from before the SNAPSHOT, which begins on the alternate screen
+PONG = 23  # empty
 
 # Modes of a client.
-INTERACTIVE, READ_ONLY, CONTROL = 0, 1, 2
+INTERACTIVE, READ_ONLY, CONTROL, SENDER = 0, 1, 2, 3  # CONTROL gets no output; SENDER types and has no terminal
 
 # The most a shim accepts in one frame, and the most it sends.
 CLIENT_MAX = 64 * 1024

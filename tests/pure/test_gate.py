@@ -132,7 +132,12 @@ def breaks_a_layer(module: str, names: set[str]) -> set[str]:
 
 
 ADAPTERS = {"kildsvc.systemd.manager", "kildsvc.systemd.events", "kildsvc.journal", "kildsvc.attach"}
-OWNERS = {"pystemd": "kildsvc.systemd.manager", "dbus_next": "kildsvc.systemd.events", "click": "kildsvc.cli"}
+OWNERS = {
+    "avt": "kildsvc.screen",
+    "pystemd": "kildsvc.systemd.manager",
+    "dbus_next": "kildsvc.systemd.events",
+    "click": "kildsvc.cli",
+}
 
 
 @each_source

@@ -28,6 +28,7 @@ LAUNCH = Launch(
     umask=0o022,
     limits={"RLIMIT_NOFILE": [1024, 4096]},
     last_output="/state/demo.output",
+    version="1.0",
 )
 DIRECTORY = Path("/run/user/1000/kildsvc/demo")
 

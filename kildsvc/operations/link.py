@@ -1,0 +1,67 @@
+"""A program's connection to a session's terminal: its past first, then frames as they come."""
+
+import json
+import select
+import time
+from collections import deque
+
+from kildsvc import paths
+from kildsvc.attach import Connection, Disconnected
+from kildsvc.errors import KildError
+from kildsvc.restore import Past
+from kildsvc.shim import wire
+
+ANSWER_SEC = 10.0
+
+
+class Link:
+    def __init__(self, name: str, mode: int) -> None:
+        self._name = name
+        self._frames: deque[tuple[int, bytes]] = deque()
+        try:
+            self._connection = Connection(paths.socket_path(name), mode, (0, 0))
+            self.past = self._receive_past(time.monotonic() + ANSWER_SEC)
+        except Disconnected as error:
+            raise KildError(f"cannot reach the terminal of '{name}': its socket is gone") from error
+
+    def __enter__(self) -> "Link":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def next(self, deadline: float) -> tuple[int, bytes] | None:
+        """The next frame; None when none comes in time. Raises Disconnected."""
+        while not self._frames:
+            if not select.select([self._connection], [], [], max(0, deadline - time.monotonic()))[0]:
+                return None
+            self._frames.extend(self._connection.receive())
+        return self._frames.popleft()
+
+    def type(self, data: bytes) -> None:
+        """Returns when the shim has taken all of it."""
+        self._connection.type(data)
+        self._connection.send(wire.PING, b"")
+        kept: list[tuple[int, bytes]] = []
+        while frame := self.next(time.monotonic() + ANSWER_SEC):
+            if frame[0] == wire.PONG:
+                self._frames.extendleft(reversed(kept))
+                return
+            kept.append(frame)
+        raise KildError(f"the agent in '{self._name}' does not take its input")
+
+    def _receive_past(self, deadline: float) -> Past:
+        past: Past | None = None
+        while frame := self.next(deadline):
+            kind, payload = frame
+            if kind == wire.ERROR:
+                raise KildError(json.loads(payload)["message"])
+            if kind in (wire.WELCOME, wire.RESYNC):
+                past = Past(json.loads(payload))
+            elif kind == wire.PINNED and past:
+                past.pinned(payload)
+            elif kind == wire.SNAPSHOT and past:
+                past.add(payload)
+            if past and past.complete:
+                return past
+        raise KildError(f"session '{self._name}' does not answer")

@@ -1,0 +1,98 @@
+"""A terminal without a window: bytes in, cells out. The only importer of the terminal engine (pyavt).
+
+avt was chosen over libghostty's binding: it is imported in 4 ms instead of 270, and it keeps the primary screen that
+a full-screen program hides. It leaves modes alone; those are kildsvc.shim.modes' part.
+"""
+
+import codecs
+import re
+from collections import deque
+from typing import Any
+
+try:
+    from avt import Vt
+except ImportError:  # Debian has no package of it: attach replays the output itself then
+    Vt = None
+
+AVAILABLE = Vt is not None
+# Lines above the screen that a restored terminal gets back.
+HISTORY = 500
+
+_REPEAT = re.compile(r"(.)\x1b\[([0-9]+)b", re.DOTALL)
+_COLON_COLOUR = re.compile(r"([34]8):([25]):([0-9:]+)")
+
+
+class Screen:
+    def __init__(self, rows: int, cols: int, history: int = HISTORY) -> None:
+        self._vt: Any = Vt(cols, rows, 0)  # 0: what scrolls off the top is handed to us
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._history: deque[Any] = deque(maxlen=history)
+
+    def feed(self, data: bytes) -> None:
+        _, scrolled = self._vt.feed_str(self._decode(data))
+        self._history.extend(scrolled)
+
+    def resize(self, rows: int, cols: int) -> None:
+        _, scrolled = self._vt.resize(cols, rows)
+        self._history.extend(scrolled)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        cols, rows = self._vt.size
+        return rows, cols
+
+    @property
+    def cursor(self) -> tuple[int, int, bool]:
+        """Row and column from 0, and whether it is visible."""
+        cursor = self._vt.cursor
+        return cursor.row, cursor.col, cursor.visible
+
+    def text(self) -> list[str]:
+        return [line.text.rstrip() for line in self._vt.view()]
+
+    def history(self) -> list[str]:
+        return [line.text.rstrip() for line in self._history]
+
+    def drawing(self) -> str:
+        """What draws both screens, cursor and scroll region on an empty terminal of this size."""
+        text = self._vt.dump().replace("\x9b", "\x1b[").replace("\x1b[?1047h", "\x1b[?1049h")
+        # Not every terminal knows REP, nor colours with colons.
+        text = _REPEAT.sub(lambda match: match[1] * (int(match[2]) + 1), text)
+        return _COLON_COLOUR.sub(lambda match: match[0].replace(":", ";"), text)
+
+    def history_drawing(self) -> str:
+        """The lines above the screen, and then so many newlines that they are above it."""
+        if not self._history:
+            return ""
+        rows, _ = self.size
+        return "".join(f"{_coloured(line)}\r\n" for line in self._history) + "\n" * (rows - 1)
+
+
+def _coloured(line: Any) -> str:
+    parts = []
+    for chunk in line.chunks(lambda a, b: a.pen != b.pen):
+        text = "".join(cell.char for cell in chunk if cell.width)
+        pen = chunk[0].pen
+        parts.append(f"\x1b[{_attributes(pen)}m{text}\x1b[m" if not pen.is_default() else text)
+    return "".join(parts).rstrip(" ")
+
+
+def _attributes(pen: Any) -> str:
+    codes = [
+        code
+        for on, code in (
+            (pen.bold, "1"),
+            (pen.faint, "2"),
+            (pen.italic, "3"),
+            (pen.underline, "4"),
+            (pen.blink, "5"),
+            (pen.inverse, "7"),
+            (pen.strikethrough, "9"),
+        )
+        if on
+    ]
+    for base, colour in ((38, pen.foreground), (48, pen.background)):
+        if colour is not None:
+            values = list(colour)
+            codes.append(f"{base};{'5' if len(values) == 1 else '2'};{';'.join(map(str, values))}")
+    return ";".join(codes)

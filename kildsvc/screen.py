@@ -19,6 +19,7 @@ AVAILABLE = Vt is not None
 HISTORY = 500
 
 _REPEAT = re.compile(r"(.)\x1b\[([0-9]+)b", re.DOTALL)
+_STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 _COLON_COLOUR = re.compile(r"([34]8):([25]):([0-9:]+)")
 
 
@@ -58,7 +59,7 @@ class Screen:
         text = self._vt.dump().replace("\x9b", "\x1b[").replace("\x1b[?1047h", "\x1b[?1049h")
         # Not every terminal knows REP, nor colours with colons.
         text = _REPEAT.sub(lambda match: match[1] * (int(match[2]) + 1), text)
-        return _COLON_COLOUR.sub(lambda match: match[0].replace(":", ";"), text)
+        return _without_blanks(_COLON_COLOUR.sub(lambda match: match[0].replace(":", ";"), text))
 
     def history_drawing(self) -> str:
         """The lines above the screen, and then so many newlines that they are above it."""
@@ -66,6 +67,17 @@ class Screen:
             return ""
         rows, _ = self.size
         return "".join(f"{_coloured(line)}\r\n" for line in self._history) + "\n" * (rows - 1)
+
+
+def _without_blanks(text: str) -> str:
+    """Without blanks that an empty terminal has anyway: in the default style, up to where the cursor is placed."""
+    parts = []
+    plain = True
+    for line in re.split(r"(\r\n|\x1b\[[0-9;]+H)", text):
+        styles = _STYLE.findall(line)
+        plain = styles[-1] in ("", "0") if styles else plain
+        parts.append(line.rstrip(" ") if plain else line)
+    return "".join(parts)
 
 
 def _coloured(line: Any) -> str:

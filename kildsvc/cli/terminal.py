@@ -29,7 +29,8 @@ def screen_command(name: str, ansi: bool, history: int, as_json: bool) -> int:
             del body["ansi"]
         render.document({"name": name, **body})
     elif ansi:
-        render.say("\x1b[2J\x1b[H" + shown.ansi if sys.stdout.isatty() else shown.ansi)
+        # Not through click, which takes escape sequences out where there is no terminal.
+        sys.stdout.write("\x1b[2J\x1b[H" * sys.stdout.isatty() + shown.ansi + "\n")
     else:
         lines = [*shown.history, *shown.lines]
         while lines and not lines[-1]:

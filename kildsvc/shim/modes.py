@@ -19,7 +19,8 @@ _SEQUENCE = re.compile(
     rb"|\[([0-9]?) q"  # 6: cursor style
     rb"|\[([0-9;]{0,16})r"  # 7: scroll region
     rb"|\](?:0|2);([^\x07\x1b]{0,256})(?:\x07|\x1b\\)"  # 8: title
-    rb"|(\[!p|[=>c])"  # 9: resets, keypad
+    rb"|\[2([23])(?:;[02])?(?:;[0-9]*)?t"  # 9: title saved, restored
+    rb"|(\[!p|[=>c])"  # 10: resets, keypad
     rb")"
 )
 # A sequence we look for is not longer than this.
@@ -56,6 +57,7 @@ class Modes:
         self.cursor_style: int = state.get("cursor_style", 0)
         self.region: str = state.get("region", "")
         self.title: str = state.get("title", "")
+        self.titles: list[str] = list(state.get("titles", ()))  # saved ones
         self._carry = b""
 
     def state(self) -> dict[str, Any]:
@@ -69,6 +71,7 @@ class Modes:
             "cursor_style": self.cursor_style,
             "region": self.region,
             "title": self.title,
+            "titles": self.titles,
         }
         return {key: value for key, value in every.items() if value}
 
@@ -82,7 +85,7 @@ class Modes:
         self._carry = data[at:] if at >= 0 else b""
 
     def _apply(self, match: re.Match[bytes]) -> None:
-        modes, switch, kitty, flags, other, style, region, title, rest = match.groups()
+        modes, switch, kitty, flags, other, style, region, title, stack, rest = match.groups()
         if modes is not None:
             for mode in modes.split(b";"):
                 self._set(int(mode or 0), switch == b"h")
@@ -98,6 +101,10 @@ class Modes:
             self.region = region.decode()
         elif title is not None:
             self.title = title.decode(errors="replace")
+        elif stack == b"2":
+            self.titles = [*self.titles, self.title][-10:]
+        elif stack == b"3":
+            self.title = self.titles.pop() if self.titles else self.title
         elif rest in (b"=", b">"):
             self.keypad = rest == b"="
         else:  # RIS; DECSTR leaves the screen and the title alone

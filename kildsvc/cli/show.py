@@ -50,13 +50,22 @@ def list_command(as_json: bool) -> int:
 @click.option("--run", default="last", show_default=True, metavar="last|all|ID", help="Which run.")
 @click.option("--raw", is_flag=True, help="The bytes of the terminal, exactly.")
 @click.option("--since", metavar="TIME", help="Only what is newer, e.g. '10 min ago'.")
-def logs_command(name: str, lines: int | None, follow: bool, run: str, raw: bool, since: str | None) -> int:
+@click.option("--cast", metavar="FILE", help="Write the run to FILE as asciicast v2, for asciinema; - for stdout.")
+def logs_command(
+    name: str, lines: int | None, follow: bool, run: str, raw: bool, since: str | None, cast: str | None
+) -> int:
     """Print what session NAME printed, from the journal; running or ended."""
     from kildsvc.operations import logs
 
     if raw and lines is not None:
         raise UsageError("--raw and --lines exclude each other")
     query = logs.Query(name, run, lines, follow, since)
+    if cast is not None:
+        if raw or follow or since or lines is not None or run == "all":
+            raise UsageError("--cast goes with --run ID only")
+        with click.open_file(cast, "w", encoding="utf-8", atomic=True) as file:
+            file.writelines(f"{line}\n" for line in logs.cast(query))
+        return 0
     try:
         if raw:
             for missing, data in logs.raw_bytes(query):

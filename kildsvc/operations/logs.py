@@ -1,5 +1,7 @@
 """What a session printed, from the journal."""
 
+import codecs
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,6 +50,22 @@ def raw_bytes(query: Query) -> Iterator[tuple[int, bytes]]:
         if offset + len(data) > at:
             yield max(0, offset - at), data[max(0, at - offset) :]
             at = offset + len(data)
+
+
+def cast(query: Query) -> Iterator[str]:
+    """One run as lines of asciicast v2, for asciinema and its players."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    start = 0
+    for entry in _entries(query):
+        size = entry.text("KILD_COLS"), entry.text("KILD_ROWS")
+        if entry.event == "opened":
+            start = entry.usec
+            width, height = (int(n) for n in size)
+            yield json.dumps({"version": 2, "width": width, "height": height, "timestamp": start // 1_000_000})
+        elif entry.event == "resized" and start:
+            yield json.dumps([(entry.usec - start) / 1e6, "r", "x".join(size)])
+        elif "KILD_DATA" in entry.fields and start:
+            yield json.dumps([(entry.usec - start) / 1e6, "o", decode(entry.fields["KILD_DATA"])])
 
 
 def saved_output(name: str) -> bytes | None:

@@ -78,7 +78,9 @@ class Shim:
         notify.store("pty", self.master_fd)
         notify.store("listen", self.server.listener.fileno())
         self.replay.resized(*child.get_size(self.master_fd))
-        self.journal.event("opened", f"opened: {self.launch['title']}", 6)
+        rows, cols = child.get_size(self.master_fd)
+        size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
+        self.journal.event("opened", f"opened: {self.launch['title']}", 6, **size)
         self.exec_fd = child.start(self.launch, self.record, self.slave_fd)
         self.waiter_fd = os.pidfd_open(self.record.words[rec.WAITER_PID])
         notify.store("waiter", self.waiter_fd)
@@ -307,7 +309,9 @@ class Shim:
         if child.get_size(self.master_fd) != (rows, cols):
             child.set_size(self.master_fd, rows, cols)
             self.replay.resized(rows, cols)
-            self.journal.event("resized", f"terminal is {cols}x{rows}", 7)
+            self.flush()  # what was printed at the old size comes before
+            size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
+            self.journal.event("resized", f"terminal is {cols}x{rows}", 7, **size)
 
     def on_client_change(self, event: str, client: Client) -> None:
         if client.interactive and not self.over:

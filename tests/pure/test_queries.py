@@ -66,8 +66,7 @@ def test_answered_wherever_it_is_split(data: bytes, answer: bytes) -> None:
     for cut in range(len(data) + 1):
         terminal = Terminal()
         replies = terminal.feed(b"text " + data[:cut]) + terminal.feed(data[cut:] + b" more")
-        if b"H" in data or b"6n" not in data:
-            assert replies == answer, cut
+        assert replies == answer, cut
 
 
 def test_what_is_no_question_gets_no_answer() -> None:

@@ -108,6 +108,18 @@ def test_any_byte_comes_back(box: Box, name: str) -> None:
     assert "ünï€ö" * 100 in shown
 
 
+def test_a_run_as_asciicast(box: Box, name: str) -> None:
+    script = "printf '\\033[31mred\\033[0m\\n'; sleep .6; echo ünï; exit 1"
+    box.kildsvc("open", name, "--rows", "30", "--cols", "99", "--", "bash", "-c", script)
+    box.wait_ended(name)
+    box.kildsvc("logs", name, "--cast", "/home/dev/out")
+    head, *events = [json.loads(line) for line in box.sh("cat ~/out").splitlines()]
+    assert (head["version"], head["width"], head["height"]) == (2, 99, 30)
+    assert "".join(data for _, kind, data in events if kind == "o") == "\x1b[31mred\x1b[0m\r\nünï\r\n"
+    assert events[-1][0] - events[0][0] > 0.3
+    assert box.kildsvc("logs", "nobody", "--cast", "/home/dev/other", check=False).returncode == 4
+
+
 def test_lines_of_an_agent_that_lived_a_millisecond(box: Box, name: str) -> None:
     for i in range(10):
         box.kildsvc("open", f"{name}-{i}", "--", "echo", f"short life {i}", check=False)

@@ -19,11 +19,15 @@ FLAGS = (
 def cells(capture: str) -> list[str]:
     """`capture-pane -e` with the style of each cell spelled out; of a blank only what can be seen."""
     styles: dict[str, str] = {}  # goes on from line to line
+    drawing = False  # the line-drawing character set, which a restored screen spells in Unicode
     lines = []
     for line in capture.split("\n"):
         out = []
         for code, char in re.findall(r"\x1b\[([0-9;]*)m|(.)", line):
-            if char:
+            if char in ("\x0e", "\x0f"):
+                drawing = char == "\x0e"
+            elif char:
+                char = char.translate(str.maketrans("jklmnqtuvwx", "┘┐┌└┼─├┤┴┬│")) if drawing else char
                 visible = {k: v for k, v in styles.items() if char != " " or k in ("bg", "4", "7", "9")}
                 out.append(char + "".join(f"<{v}>" for _, v in sorted(visible.items())))
             else:
@@ -99,16 +103,21 @@ def attach(box: Box, name: str, pane: str, rows: int = 24, cols: int = 80) -> Pa
     return result
 
 
-def compare(box: Box, name: str, stayed: Pane, number: int) -> None:
-    """With the agent standing still, somebody who comes sees what somebody who stayed sees."""
+def compare(box: Box, name: str, stayed: Pane, number: int, title: bool = True) -> None:
+    """With the agent standing still, somebody who comes sees what somebody who stayed sees. Not always the title:
+    ncurses programs restore a saved one more often than they save one, and so uncover the outer terminal's own."""
+
+    def shown(pane: Pane) -> str:
+        return pane.shows() if title else pane.shows().partition(" title=")[0]
+
     pid = str(box.agent_pid(name))
     box.sh("pkill -STOP -g $(ps -o tpgid= -p $1) ; kill -STOP $1", pid, check=False)
-    expected = wait_until("the screen stands still", lambda: (a := stayed.shows()) == stayed.shows() and a)
+    expected = wait_until("the screen stands still", lambda: (a := shown(stayed)) == shown(stayed) and a)
     came = attach(box, name, f"came{number}")
     try:
-        wait_until("same screen", lambda: came.shows() == expected, 10)
+        wait_until("same screen", lambda: shown(came) == expected, 10)
     except AssertionError:
-        assert came.shows() == expected
+        assert shown(came) == expected
     box.sh("kill -CONT $1; pkill -CONT -g $(ps -o tpgid= -p $1)", pid, check=False)
     came.tmux("kill-session", "-t", came.name)
 
@@ -118,7 +127,7 @@ PROGRAMS = {
         "vim -u NONE -c 'set mouse=a number ruler' /etc/services",
         "tcpmux",
         ["G", "10k", "V", "j"],
-        [":q!", "Enter"],
+        ["Escape", ":q!", "Enter"],
     ),
     "less": ("less /etc/services", "tcpmux", ["Space", "/udp", "Enter"], ["q"]),
     "man": ("man ls", "LS\\(1\\)", ["Space"], ["q"]),
@@ -151,11 +160,11 @@ def test_a_program_is_restored(box: Box, name: str, program: str) -> None:
     wait_until(f"{program} is there", lambda: re.search(marker, stayed.text()))
     for key in keys:
         stayed.keys(key)
-    compare(box, name, stayed, 1)
+    compare(box, name, stayed, 1, title=False)
     for key in leave:
         stayed.keys(key)
     wait_until("the primary screen is back", lambda: "after" in stayed.text())
-    compare(box, name, stayed, 2)
+    compare(box, name, stayed, 2, title=False)
 
 
 SEQUENCES = {

@@ -18,9 +18,6 @@ from kildsvc.restore import Past
 from kildsvc.shim import wire
 from kildsvc.shim.modes import Modes
 
-# How long a lone ESC, or the first key of the chord, may wait for its next byte before it is passed on.
-PARTIAL_SEC = 0.5
-
 
 class Disconnected(Exception):
     """The shim is gone without a farewell."""
@@ -130,7 +127,8 @@ class Attachment:
         if self._reading:
             poll.register(self._in_fd, select.POLLIN)
         while True:
-            ready = poll.poll(PARTIAL_SEC * 1000 if self._chord.holding else None)
+            patience_sec = self._chord.patience_sec
+            ready = poll.poll(None if patience_sec is None else patience_sec * 1000)
             if not ready:
                 connection.type(self._chord.release())
             for fd, _ in ready:
@@ -181,7 +179,8 @@ class Attachment:
             return
         if os.isatty(self._out_fd):
             undo, self._modes = self._modes.resetting(), self._past.modes()
-            self._write(undo + self._past.drawing(*terminal.size(self._out_fd)))
+            rows, cols = terminal.size(self._out_fd)
+            self._write(undo + self._past.drawing(rows or 24, cols or 80))
         self._past = None
 
     def _on_keys(self, connection: Connection, poll: select.poll) -> Outcome | None:

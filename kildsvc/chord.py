@@ -29,12 +29,18 @@ def parse(chord: str) -> list[list[bytes]]:
     return keys
 
 
+# How long to wait for the rest: of one key (its bytes come together), of the chord (somebody types).
+KEY_SEC = 0.03
+CHORD_SEC = 0.5
+
+
 class Chord:
     """Bytes in; bytes for the agent out, and whether the chord was completed. A partial chord is passed on."""
 
     def __init__(self, chord: str = DEFAULT) -> None:
         self._keys = parse(chord)
         self._held = b""
+        self._within_key = False
 
     def feed(self, data: bytes) -> tuple[bytes, bool]:
         data, self._held = self._held + data, b""
@@ -52,8 +58,12 @@ class Chord:
         return bytes(passed), False
 
     @property
-    def holding(self) -> bool:
-        return bool(self._held)
+    def patience_sec(self) -> float | None:
+        """How long what is held back may wait; None: nothing is."""
+        if not self._held:
+            return None
+        # A lone ESC looks like the beginning of a key, and nobody must feel that it was held.
+        return KEY_SEC if self._within_key else CHORD_SEC
 
     def release(self) -> bytes:
         """What was held back, when nothing more has come."""
@@ -71,6 +81,7 @@ class Chord:
             if form is None:
                 rest = data[at:]
                 partial = any(form.startswith(rest) for form in forms + last)
+                self._within_key = bool(rest)
                 return -1 if partial else 0
             at += len(form)
             last = [

@@ -142,3 +142,13 @@ def test_whatever_is_not_the_chord_reaches_the_agent_unchanged(pieces: list[byte
         assert typed.startswith(passed)
     else:
         assert passed == typed
+
+
+def test_a_lone_escape_is_hardly_held() -> None:
+    chord = Chord()
+    assert chord.feed(b"\x1b") == (b"", False)
+    assert chord.patience_sec is not None
+    assert chord.patience_sec <= 0.05
+    assert chord.release() == b"\x1b"
+    chord.feed(b"\0")
+    assert chord.patience_sec == 0.5

@@ -75,9 +75,9 @@ def test_a_chord_right_after_a_false_start_counts() -> None:
 def test_what_may_become_the_chord_is_held_until_released() -> None:
     keys = Chord()
     assert keys.feed(b"x\x00") == (b"x", False)
-    assert keys.holding
+    assert keys.patience_sec is not None
     assert keys.release() == b"\x00"
-    assert not keys.holding
+    assert keys.patience_sec is None
     assert keys.release() == b""
     assert keys.feed(b"\x11") == (b"\x11", False)
 

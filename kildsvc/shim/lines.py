@@ -79,6 +79,7 @@ class Lines:
 
     def resize(self, height: int, width: int) -> None:
         self.height, self.width = min(height, ROWS_MAX) or 24, min(width, COLS_MAX) or 80
+        self._span = self.height  # rows within reach: more than the screen has, once the cursor went up beyond it
         self._margins = None
         if self._frames:
             self._fit()
@@ -335,7 +336,7 @@ class Lines:
 
     def _region(self) -> tuple[int, int]:
         """First and last row of the scroll region, as indices."""
-        first, last = self._margins or (0, self.height - 1)
+        first, last = self._margins or (0, self._span - 1)
         return self.top + first, self.top + last
 
     def _fit(self, last: int = 0) -> None:
@@ -351,7 +352,7 @@ class Lines:
         first, last = self._region()
         if self.y == last:
             self._scroll_up(first, last)
-        elif self.y < self.top + self.height - 1:
+        elif self.y < self.top + self._span - 1:
             self.y += 1
             if self.y >= len(self.rows):
                 self._fit(self.y)
@@ -385,7 +386,7 @@ class Lines:
 
     def _go(self, y: int, x: int) -> None:
         """To a row of the screen and a column."""
-        y = self.top + min(max(y, 0), self.height - 1)
+        y = self.top + min(max(y, 0), self._span - 1)
         if self._frames and y < self._touched:
             self._frames.end_of_frame()
             self._touched = y
@@ -394,11 +395,20 @@ class Lines:
             self._fit(y)
         self.x = min(max(x, 0), self.width - 1)
 
+    def _go_to(self, y: int, x: int) -> None:
+        """To an address, which only the real screen has."""
+        if self._span > self.height:
+            self.top += self._span - self.height
+            self._span = self.height
+            self._fit(self.top)
+        self._go(y, x)
+
     def _up(self, count: int) -> None:
         y = self.y - count
         # A frame higher than the screen: its program goes up to rows that the terminal has scrolled away. The list
         # has them still, and what the program means comes out better than what a terminal makes of it.
-        if not self._frames and count <= UP_MAX and 0 <= y < self.top:
+        if not self._frames and count <= UP_MAX and 0 <= y < self.top and self._span + self.top - y <= 2 * UP_MAX:
+            self._span += self.top - y
             self.top = y
         self._go(y - self.top, self.x)
 
@@ -424,6 +434,7 @@ class Lines:
         """All of the primary screen goes: what is above the frame is told before, and may be printed again."""
         bottom = len(self.rows) - 1
         self._tell(bottom - int(self._frame) if self._frame >= 0 else bottom + 1)
+        self._go_to(self.y - self.top, self.x)
         place = self.y - self.top
         del self.rows[max(self.top, 0) :]
         self._done = min(self._done, len(self.rows))
@@ -502,9 +513,9 @@ class Lines:
         elif final in "G`":
             self.x = min(count, self.width) - 1
         elif final in "Hf":
-            self._go(count - 1, (numbers[-1] or 1) - 1 if len(numbers) > 1 else 0)
+            self._go_to(count - 1, (numbers[-1] or 1) - 1 if len(numbers) > 1 else 0)
         elif final == "d":
-            self._go(count - 1, self.x)
+            self._go_to(count - 1, self.x)
         elif final == "J":
             self._erase_display(number)
         elif final == "K":
@@ -521,7 +532,7 @@ class Lines:
         elif final == "r":
             last = min(numbers[-1] if len(numbers) > 1 and numbers[-1] else self.height, self.height)
             self._margins = (count - 1, last - 1) if count < last and last - count < self.height - 1 else None
-            self._go(0, 0)
+            self._go_to(0, 0)
         elif final == "s":
             self._saved = (self.y, self.x)
         elif final == "u":
@@ -550,7 +561,7 @@ class Lines:
             self._leave_alternate()
             self._margins = None
             self._erase_display(2)
-            self._go(0, 0)
+            self._go_to(0, 0)
 
     def _format(self, char: str) -> None:
         if char == "\t":

@@ -12,7 +12,7 @@ from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.record import Record
-from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, Scrollback
+from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, TICK_SEC, Scrollback
 from kildsvc.shim.server import Client, Server
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ class Shim:
                 "KILD_AGENT": launch["agent"],
             }
         )
-        self.scrollback = Scrollback(record, self.journal)
+        self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd))
         self.epoll = select.epoll()
         self.server = Server(
             listener,
@@ -135,6 +135,9 @@ class Shim:
             del self.deadlines[name]
             if name == "flush":
                 self.flush()
+            elif name == "tick":
+                self.scrollback.tick()
+                self.plan_tick()
             elif name == "grace":
                 self.on_ready()
             elif name == "kill":
@@ -173,11 +176,16 @@ class Shim:
         if fd in self.handlers:
             self.unwatch(fd)
         if self.scrollback.flush():
+            self.plan_tick()
             return
         if self.scrollback.throttled:
             self.deadlines["flush"] = time.monotonic() + 1
         elif self.journal.fileno() >= 0:
             self.watch(self.journal.fileno(), lambda _: self.flush(), select.EPOLLOUT)
+
+    def plan_tick(self) -> None:
+        if not self.scrollback.settled:
+            self.deadlines.setdefault("tick", time.monotonic() + TICK_SEC)
 
     # -- the agent ------------------------------------------------------------------------------------------
 
@@ -285,6 +293,7 @@ class Shim:
     def on_client_size(self, rows: int, cols: int) -> None:
         if child.get_size(self.master_fd) != (rows, cols):
             child.set_size(self.master_fd, rows, cols)
+            self.scrollback.resize(rows, cols)
             self.journal.event("resized", f"terminal is {cols}x{rows}", 7)
 
     def on_client_change(self, event: str, client: Client) -> None:

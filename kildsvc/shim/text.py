@@ -75,6 +75,10 @@ class Cleaner:
         if self._screen:
             self._screen.resize(height, width)
 
+    def anew(self) -> Cleaner:
+        """For after a gap: nothing is known but the terminal's size."""
+        return Cleaner(*self._size)
+
     def feed(self, data: bytes, final: bool = False) -> str:
         """The lines that are complete now, each with its newline; at the end whatever there is."""
         text = self._whole_sequences(data, final)

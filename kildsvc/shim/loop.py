@@ -175,6 +175,7 @@ class Shim:
         fd = self.journal.fileno()
         if fd in self.handlers:
             self.unwatch(fd)
+        self.scrollback.resize(*child.get_size(self.master_fd))  # the agent itself may have changed it
         if self.scrollback.flush():
             self.plan_tick()
             return

@@ -71,6 +71,8 @@ class Cleaner:
         return self._screen is not None
 
     def resize(self, height: int, width: int) -> None:
+        if self._size == (height, width):
+            return
         self._size = (height, width)
         if self._screen:
             self._screen.resize(height, width)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LINES = 500
-WORDS = "reading editing testing planning searching building checking writing".split()
+WORDS = ["reading", "editing", "testing", "planning", "searching", "building", "checking", "writing"]
 
 
 def transcript(count: int = LINES) -> list[str]:

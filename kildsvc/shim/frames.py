@@ -10,7 +10,8 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kildsvc.shim.lines import Lines, Row
+    from kildsvc.shim.grid import Row
+    from kildsvc.shim.lines import Lines
 
 # A text that stands in more rows than this (a border, say) tells nothing about scrolling.
 COMMON = 4
@@ -75,7 +76,7 @@ class Frames:
         shown = [row.shown for row in rows]
         told = [row.told for row in rows]
         now = [row.text for row in rows]
-        while first > 0 and 0 <= first - 1 + by and now[first - 1] == shown[first - 1 + by]:
+        while first > 0 and first - 1 + by >= 0 and now[first - 1] == shown[first - 1 + by]:
             first -= 1
         while last + 1 < len(rows) and last + 1 + by < len(rows) and now[last + 1] == shown[last + 1 + by]:
             last += 1

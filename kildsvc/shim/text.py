@@ -62,9 +62,7 @@ class Cleaner:
 
     @property
     def between_lines(self) -> bool:
-        return not (
-            self._line or self._sequence or self._in_string or self._screen or self._decoder.getstate()[0]
-        )
+        return not (self._line or self._sequence or self._in_string or self._screen or self._decoder.getstate()[0])
 
     @property
     def repainting(self) -> bool:
@@ -149,7 +147,7 @@ class Cleaner:
         told: list[str] = []
         reduced = False
         at = 0
-        while at < len(text) or self._screen and self._screen.plain:
+        while at < len(text) or (self._screen and self._screen.plain):
             if self._screen is None:
                 at = self._until_it_leaves(text, at, told)
                 if at == len(text):

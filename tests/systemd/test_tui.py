@@ -13,7 +13,9 @@ LINES = standin.transcript()
 def private_kilobytes(box: Box, name: str) -> int:
     shim = box.shim_pid(name)
     return int(
-        box.sh(f"cat /proc/{shim}/smaps_rollup /proc/$(pgrep -P {shim})/smaps_rollup | awk '/^Private/ {{s += $2}} END {{print s}}'")
+        box.sh(
+            f"cat /proc/{shim}/smaps_rollup /proc/$(pgrep -P {shim})/smaps_rollup | awk '/^Private/ {{s += $2}} END {{print s}}'"
+        )
     )
 
 
@@ -21,7 +23,9 @@ def private_kilobytes(box: Box, name: str) -> int:
 @pytest.mark.parametrize("style", ["ink", "above-by-region", "alternate"])
 def test_every_line_once_and_in_order(box: Box, name: str, style: str) -> None:
     box.run("sh", "-c", "mkdir -p ~/work; cat >~/work/standin.py", stdin=PROGRAM)
-    play = f"stty rows 40 cols 80; python3 ~/work/standin.py {style} 40 20 | tee ~/work/bytes; touch ~/out; sleep 1000"
+    play = (
+        f"stty rows 40 cols 80; python3 ~/work/standin.py {style} 40 20 | tee ~/work/bytes; touch ~/out; sleep 1000"
+    )
     box.kildsvc("open", name, "--", "bash", "-c", play)
     wait_until("it has played", lambda: box.sh("cat ~/out && echo yes", check=False), 60)
     memory = private_kilobytes(box, name)

@@ -4,7 +4,7 @@ What a program repaints in place (a frame) stays untold until it stops doing so;
 """
 
 from kildsvc.shim.frames import Frames
-from kildsvc.shim.grid import IGNORED, UP_MAX, Grid, Row
+from kildsvc.shim.grid import IGNORED, Grid, Row
 
 __all__ = ["IGNORED", "Lines"]
 
@@ -15,7 +15,9 @@ QUIET = 200
 # The same for one that has not repainted anything yet.
 CALM = 8
 # Lines told before, kept as hashes to recognise a transcript that is printed again as a whole.
-HISTORY = 2048
+HISTORY = 1024
+# Rows kept above the screen and the frame.
+KEEP = 50
 
 
 class Lines(Grid):
@@ -84,6 +86,10 @@ class Lines(Grid):
         self._leave_alternate()
         self._tell(len(self.rows))
 
+    def close(self) -> None:
+        """The shim does not collect garbage: nothing may refer to itself."""
+        self._frames = None
+
     # -- telling --------------------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
@@ -127,8 +133,9 @@ class Lines(Grid):
             at = after
         if lasting:
             self._done = max(self._done, at)
-        if len(self.rows) > 2 * (self.height + UP_MAX):
-            self._forget(len(self.rows) - self.height - UP_MAX)
+        keep = self.height + int(max(self._frame, 0) * 1.5) + KEEP
+        if len(self.rows) > keep + KEEP and not self.alternate:
+            self._forget(min(len(self.rows) - keep, self.top))
 
     def _forget(self, count: int) -> None:
         at = self._done
@@ -230,6 +237,10 @@ class Lines(Grid):
             self._block = block
         self._go_to(self.y - self.top, self.x)
         place = self.y - self.top
+        if (
+            self._frame >= 0
+        ):  # what was printed since the last clear is being printed again: the part scrolled off too
+            self.top = min(self.top, max(self._block_at, self._done))
         del rows[self.top :]
         self._done = min(self._done, len(rows))
         self.y = self.top + place

@@ -77,6 +77,8 @@ class Cleaner:
 
     def anew(self) -> Cleaner:
         """For after a gap: nothing is known but the terminal's size."""
+        if self._screen:
+            self._screen.close()
         return Cleaner(*self._size)
 
     def feed(self, data: bytes, final: bool = False) -> str:

@@ -12,16 +12,14 @@ LINES = standin.transcript()
 
 def private_kilobytes(box: Box, name: str) -> int:
     shim = box.shim_pid(name)
-    return int(
-        box.sh(
-            f"cat /proc/{shim}/smaps_rollup /proc/$(pgrep -P {shim})/smaps_rollup | awk '/^Private/ {{s += $2}} END {{print s}}'"
-        )
-    )
+    files = f"/proc/{shim}/smaps_rollup /proc/$(pgrep -P {shim})/smaps_rollup"
+    return int(box.sh(f"awk '/^Private/ {{s += $2}} END {{print s}}' {files}"))
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("style", ["ink", "above-by-region", "alternate"])
 def test_every_line_once_and_in_order(box: Box, name: str, style: str) -> None:
+    name = f"{name}-{style}"
     box.run("sh", "-c", "mkdir -p ~/work; cat >~/work/standin.py", stdin=PROGRAM)
     play = (
         f"stty rows 40 cols 80; python3 ~/work/standin.py {style} 40 20 | tee ~/work/bytes; touch ~/out; sleep 1000"

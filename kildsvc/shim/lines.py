@@ -37,6 +37,7 @@ class Lines(Grid):
         self._low = 0  # and the last row there was when it began to
         self._quiet = 0  # lines since then
         self._moves = 0  # since the last tick
+        self._stood: set[str] = set()  # the frame that was told last
         self.pending = False  # something has happened since the last tick that told all
         super().__init__(height, width)
 
@@ -74,8 +75,7 @@ class Lines(Grid):
         if self._frames:
             self._frames.tick(silent)
         elif silent:
-            blank_below = not any(row.cells for row in self.rows[self.y + 1 :])
-            self._tell(self.y if blank_below else len(self.rows), lasting=False)
+            self._tell_frame()
         elif not self._moves:
             self._tell(self.y)
         self._moves = 0
@@ -84,6 +84,8 @@ class Lines(Grid):
     def finish(self) -> None:
         """The end: the frame is told as well."""
         self._leave_alternate()
+        if self._peak >= 0:
+            self._repaint_begins()
         self._tell(len(self.rows))
 
     def close(self) -> None:
@@ -117,7 +119,7 @@ class Lines(Grid):
             if at >= len(self.rows) or not self.rows[at - 1].wrapped:
                 return "".join(cells).rstrip(), at
 
-    def _tell(self, end: int, lasting: bool = True) -> None:
+    def _tell(self, end: int) -> None:
         """Tells the rows before this one, unless the journal has them."""
         at, last = self._done, min(end, len(self.rows))
         while last > at and not self.rows[last - 1].cells and end >= len(self.rows):
@@ -131,11 +133,30 @@ class Lines(Grid):
                 row.told = text
                 self.say(text)
             at = after
-        if lasting:
-            self._done = max(self._done, at)
+        self._done = max(self._done, at)
         keep = self.height + int(max(self._frame, 0) * 1.5) + KEEP
         if len(self.rows) > keep + KEEP and not self.alternate:
             self._forget(min(len(self.rows) - keep, self.top))
+
+    def _tell_frame(self) -> None:
+        """The frame as it stands, but for what it has in common with the one told before; it is not final."""
+        if self._peak >= 0:
+            self._repaint_begins()
+        end = len(self.rows)
+        while end > self._done and not self.rows[end - 1].cells:
+            end -= 1
+        if self.y == end - 1:
+            end = self.y  # a line that is being written
+        stands: set[str] = set()
+        at = self._done
+        while at < end:
+            row = self.rows[at]
+            text, at = self._text_at(at)
+            if row.told != text and text not in self._stood:
+                self.say(text)
+            row.told = text
+            stands.add(text)
+        self._stood = stands
 
     def _forget(self, count: int) -> None:
         at = self._done
@@ -190,8 +211,10 @@ class Lines(Grid):
         """Another line without a repaint."""
         if self._frames:
             return
+        if self._peak >= 0:
+            self._repaint_begins()
         self._quiet += 1
-        if self._frame < 0 and self._peak < 0:
+        if self._frame < 0:
             self._tell(self.y)
             if self._quiet >= (CALM if self._block is None else QUIET):
                 self._go_plain()

@@ -203,8 +203,27 @@ moves = st.builds(
     st.sampled_from("ABCDEFGHJKLMPSTX@dfrsu`"),
 )
 others = st.sampled_from(
-    [b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?2026h", b"\x1b[?2026l", b"\x1bM", b"\x1bD", b"\x1bE", b"\x1b7", b"\x1b8"]
-    + [b"\x1bc", b"\r\n", b"\n", b"\r", b"\t", b"\x08", b"text", b"x" * 100, "日本🙂e\u0301".encode(), b"\n" * 70]
+    [
+        b"\x1b[?1049h",
+        b"\x1b[?1049l",
+        b"\x1b[?2026h",
+        b"\x1b[?2026l",
+        b"\x1bM",
+        b"\x1bD",
+        b"\x1bE",
+        b"\x1b7",
+        b"\x1b8",
+        b"\x1bc",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\t",
+        b"\x08",
+        b"text",
+        b"x" * 100,
+        "日本🙂e\u0301".encode(),
+        b"\n" * 70,
+    ]
 )
 streams = st.lists(st.lists(moves | others | st.binary(max_size=3)).map(b"".join))
 

@@ -38,3 +38,27 @@ def test_every_line_once_and_in_order(box: Box, name: str, style: str) -> None:
     assert memory <= 7 * 1024
     raw = box.kildsvc("logs", name, "--raw").stdout
     assert raw == box.sh("cat ~/work/bytes").replace("\n", "\r\n")
+
+
+@pytest.mark.timeout(120)
+def test_the_shim_is_killed_in_the_midst_of_frames(box: Box, name: str) -> None:
+    box.run("sh", "-c", "mkdir -p ~/work; cat >~/work/standin.py", stdin=PROGRAM)
+    box.kildsvc("open", name, "--", "bash", "-c", "python3 ~/work/standin.py ink 24 30; exit 3")
+    box.crash_shim(name, 5)
+    assert box.wait_ended(name, 60)["exit_code"] == 3
+    lines = box.kildsvc("logs", name).stdout.splitlines()
+    wanted = set(LINES)
+    assert [line for line in lines if line in wanted] == LINES
+    assert len(lines) <= len(LINES) * 1.25
+
+
+@pytest.mark.timeout(120)
+def test_a_flood_of_repaints_is_bounded_announced_and_survived(box: Box, name: str) -> None:
+    box.run("sh", "-c", "mkdir -p ~/work; cat >~/work/standin.py", stdin=PROGRAM)
+    play = "for i in {1..20}; do python3 ~/work/standin.py ink 24 1e9; done; echo the end; sleep 1000"
+    box.kildsvc("open", name, "--", "bash", "-c", play)
+    shim = box.shim_pid(name)
+    wait_until("the flood is over", lambda: box.kildsvc("logs", name, "-n", "1").stdout == "the end\n", 90)
+    assert box.shim_pid(name) == shim
+    assert private_kilobytes(box, name) <= 8 * 1024
+    assert "bytes of repaints not shown" in box.journal(name)

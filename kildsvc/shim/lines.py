@@ -45,7 +45,7 @@ class Lines(Grid):
         """Lines that stand above the cursor and are told already."""
         rows: list[Row] = []
         for line in lines:
-            row = Row(line)
+            row = Row(line.rstrip())
             rows.append(row)
             while len(line) > self.width:
                 row.cells, line = list(line[: self.width]), line[self.width :]
@@ -79,6 +79,7 @@ class Lines(Grid):
         elif not self._moves:
             self._tell(self.y)
         self._moves = 0
+        self._replayed = None  # a program prints all again at once; what a person has printed again is to be told
         self.pending = not silent
 
     def finish(self) -> None:
@@ -272,6 +273,8 @@ class Lines(Grid):
         self._touched, self._peak, self._quiet = self.y, -1, 0
         self._moves += 1
         self._replayed, self._matched = set(self.history), False
+        if self._frame < 0:
+            self._replayed.intersection_update(block)
 
     def _switch(self, alternate: bool) -> None:
         if alternate:

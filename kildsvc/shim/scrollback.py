@@ -17,7 +17,7 @@ BURST = 4 * 1024 * 1024
 RATE = 1024 * 1024
 # Repaints cost a hundred times what plain output does: so many bytes at once, then so many a second, are looked at.
 REPAINT_BURST = 1024 * 1024
-REPAINT_RATE = 256 * 1024
+REPAINT_RATE = 512 * 1024
 # After a crash the screen is modelled anew from so much of the ring.
 RECOVER_MAX = 256 * 1024
 

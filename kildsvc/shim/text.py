@@ -39,6 +39,8 @@ SEQUENCE_MAX = 64 * 1024
 TAIL_MAX = 8 * 1024
 # What entering the model of the screen costs, in bytes modelled.
 ENTRY_COST = 1024
+# Of repaints that are skipped so much is looked at in the end, for the screen as it stands then.
+SKIPPED_END = 8 * 1024
 
 
 class Cleaner:
@@ -58,6 +60,7 @@ class Cleaner:
         self._screen: Lines | None = None
         self._fed = False  # since the last tick
         self._skipped = 0  # bytes not modelled and not announced yet
+        self._skipped_end = ""  # the last of them, from which the screen is made up again
         self.modelled = 0  # bytes that went through the model: they cost a hundred times more than others
 
     @property
@@ -103,7 +106,8 @@ class Cleaner:
         if not self._screen or not _LEAVES_LINE.search(text):
             return self._announce() + self._follow(text) + self._back_to_plain()
         self._skipped += len(data)
-        for switch in _SCREEN.findall(text)[-1:]:
+        self._skipped_end = (self._skipped_end + text)[-SKIPPED_END:]
+        for switch in _SCREEN.findall(text[:-SKIPPED_END])[-1:]:
             self._screen.feed(switch)
         return tidy(self._screen.take())
 
@@ -111,14 +115,16 @@ class Cleaner:
         """Called now and then while repainting: lines that have stood still since the last time, told or not."""
         if not self._screen:
             return ""
+        if self._skipped:
+            return self._announce()
         self._screen.tick(silent=not self._fed)
         self._fed = False
-        return self._announce() + tidy(self._screen.take())
+        return tidy(self._screen.take())
 
     @property
     def settled(self) -> bool:
         """Nothing would come of another tick."""
-        return not self._screen or not (self._fed or self._screen.pending)
+        return not self._screen or not (self._fed or self._skipped or self._screen.pending)
 
     def _whole_sequences(self, data: bytes, final: bool) -> str:
         text = self._sequence + self._decoder.decode(data, final)
@@ -206,7 +212,8 @@ class Cleaner:
             return ""
         text = f"[… {self._skipped} bytes of repaints not shown]\n"
         self._skipped = 0
-        return text
+        end, self._skipped_end = self._skipped_end, ""
+        return text + self._follow(end[max(0, end.find("\n")) :])
 
     def _hold_unfinished(self, text: str) -> str:
         """The text without a sequence at its end that more is to come of."""

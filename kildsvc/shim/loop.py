@@ -15,7 +15,7 @@ from kildsvc.shim.modes import Modes
 from kildsvc.shim.queries import TRACE, Answerer
 from kildsvc.shim.record import Record
 from kildsvc.shim.replay import Replay
-from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, Scrollback
+from kildsvc.shim.scrollback import BATCH, FLUSH_SEC, TICK_SEC, Scrollback
 from kildsvc.shim.server import Client, Server
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Shim:
                 "KILD_AGENT": launch["agent"],
             }
         )
-        self.scrollback = Scrollback(record, self.journal)
+        self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd))
         self.replay = Replay(record)
         self.answerer = Answerer(launch["version"])
         self.epoll = select.epoll()
@@ -144,6 +144,9 @@ class Shim:
             del self.deadlines[name]
             if name == "flush":
                 self.flush()
+            elif name == "tick":
+                self.scrollback.tick()
+                self.plan_tick()
             elif name == "grace":
                 self.on_ready()
             elif name == "kill":
@@ -195,12 +198,18 @@ class Shim:
         fd = self.journal.fileno()
         if fd in self.handlers:
             self.unwatch(fd)
+        self.scrollback.resize(*child.get_size(self.master_fd))  # the agent itself may have changed it
         if self.scrollback.flush():
+            self.plan_tick()
             return
         if self.scrollback.throttled:
             self.deadlines["flush"] = time.monotonic() + 1
         elif self.journal.fileno() >= 0:
             self.watch(self.journal.fileno(), lambda _: self.flush(), select.EPOLLOUT)
+
+    def plan_tick(self) -> None:
+        if not self.scrollback.settled:
+            self.deadlines.setdefault("tick", time.monotonic() + TICK_SEC)
 
     # -- the agent ------------------------------------------------------------------------------------------
 
@@ -310,6 +319,7 @@ class Shim:
             child.set_size(self.master_fd, rows, cols)
             self.replay.resized(rows, cols)
             self.flush()  # what was printed at the old size comes before
+            self.scrollback.resize(rows, cols)
             size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
             self.journal.event("resized", f"terminal is {cols}x{rows}", 7, **size)
 

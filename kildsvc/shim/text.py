@@ -1,16 +1,32 @@
 """Terminal output as text a person reads: escapes gone, progress lines collapsed, every line whole."""
 
+from __future__ import annotations
+
 import codecs
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kildsvc.shim.lines import Lines
 
 # What a terminal acts on and does not show (ECMA-48): CSI, strings (OSC, DCS, SOS, PM, APC), short escapes. Every
 # part after ESC is optional, so that a broken sequence is taken as far as it goes, and nothing is looked at twice.
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]+[0-~]?|[0-OQ-WYZ\\`-~])?"
 )
+# The same but for those that move the cursor (below): where an ESC is left after this one, there are some.
+_HARMLESS = re.compile(
+    r"\x1b(?:\[(?!\?(?:47|1047|1049)[hl])[0-?]*+[ -/]*+(?![ACDFGHLMSTdfr])[@-~]?|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|[ -/]+[0-~]?|[0-LNOQ-WYZ\\`-~]|(?![\[M]))"
+)
 # A sequence that may go on; ESC within it begins another one, except as the beginning of a string's end (ESC \).
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
 _STRING_END = re.compile(r"\x07|\x1b")
+# The cursor leaves its line, and lines that were written may change: up, to an address, scrolled, the other screen.
+_LEAVES_LINE = re.compile(r"\x1b(?:\[(?:[0-9;]*[AFHLMSTdfr]|\?(?:47|1047|1049)[hl])|M)")
+# The same, and moves within the line: right, left, to a column.
+_MOVES = re.compile(r"\x1b(?:\[(?:([0-9]*)([CDG])|[0-9;]*[AFHLMSTdfr]|\?(?:47|1047|1049)[hl])|M)")
+_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)[hl]")
 # What journalctl would call a blob: controls other than tab and newline.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
@@ -19,23 +35,98 @@ _CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
 LINE_MAX = 16 * 1024
 # Beyond this a string sequence (an image, say) is no longer kept, only its end waited for.
 SEQUENCE_MAX = 64 * 1024
+# Lines gone by, for when the cursor goes back to them.
+TAIL_MAX = 8 * 1024
+# What entering the model of the screen costs, in bytes modelled.
+ENTRY_COST = 1024
+# Of repaints that are skipped so much is looked at in the end, for the screen as it stands then.
+SKIPPED_END = 8 * 1024
 
 
 class Cleaner:
-    """Bytes in, whole lines out; what is not a whole line yet is kept."""
+    """Bytes in, whole lines out; what is not a whole line yet is kept.
 
-    def __init__(self) -> None:
+    As long as a program prints one line after the other, escapes are dropped and that is all. Once it moves the
+    cursor back to lines it has written, a model of the screen tells which of them are final.
+    """
+
+    def __init__(self, height: int = 24, width: int = 80) -> None:
+        self._size = (height, width)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._line = ""  # the unfinished line
         self._sequence = ""  # the unfinished escape sequence after it
         self._in_string = False  # inside a string sequence too long to keep
+        self._tail = ""  # the last lines that were plain
+        self._screen: Lines | None = None
+        self._fed = False  # since the last tick
+        self._skipped = 0  # bytes not modelled and not announced yet
+        self._skipped_end = ""  # the last of them, from which the screen is made up again
+        self.modelled = 0  # bytes that went through the model: they cost a hundred times more than others
 
     @property
     def between_lines(self) -> bool:
-        return not (self._line or self._sequence or self._in_string or self._decoder.getstate()[0])
+        return not (self._line or self._sequence or self._in_string or self._screen or self._decoder.getstate()[0])
+
+    @property
+    def repainting(self) -> bool:
+        return self._screen is not None
+
+    def resize(self, height: int, width: int) -> None:
+        if self._size == (height, width):
+            return
+        self._size = (height, width)
+        if self._screen:
+            self._screen.resize(height, width)
+
+    def anew(self) -> Cleaner:
+        """For after a gap: nothing is known but the terminal's size."""
+        if self._screen:
+            self._screen.close()
+        return Cleaner(*self._size)
 
     def feed(self, data: bytes, final: bool = False) -> str:
         """The lines that are complete now, each with its newline; at the end whatever there is."""
+        text = self._whole_sequences(data, final)
+        self._fed = True
+        shown = text
+        if "\x1b" in text and not self._screen:
+            shown = _HARMLESS.sub("", text)
+        if self._screen or "\x1b" in shown:
+            text = self._announce() + self._follow(text)
+            if final and self._screen:
+                self._screen.finish()
+                text += tidy(self._screen.take())
+                self._screen = None
+            return text + (self._plain("", final) if final else "")
+        return self._announce() + self._plain(shown, final)
+
+    def skip(self, data: bytes) -> str:
+        """Instead of feed, when there are too many repaints to follow: they are left out and announced."""
+        text = self._whole_sequences(data, False)
+        if not self._screen or not _LEAVES_LINE.search(text):
+            return self._announce() + self._follow(text) + self._back_to_plain()
+        self._skipped += len(data)
+        self._skipped_end = (self._skipped_end + text)[-SKIPPED_END:]
+        for switch in _SCREEN.findall(text[:-SKIPPED_END])[-1:]:
+            self._screen.feed(switch)
+        return tidy(self._screen.take())
+
+    def tick(self) -> str:
+        """Called now and then while repainting: lines that have stood still since the last time, told or not."""
+        if not self._screen:
+            return ""
+        if self._skipped:
+            return self._announce()
+        self._screen.tick(silent=not self._fed)
+        self._fed = False
+        return tidy(self._screen.take())
+
+    @property
+    def settled(self) -> bool:
+        """Nothing would come of another tick."""
+        return not self._screen or not (self._fed or self._skipped or self._screen.pending)
+
+    def _whole_sequences(self, data: bytes, final: bool) -> str:
         text = self._sequence + self._decoder.decode(data, final)
         self._sequence = ""
         if self._in_string:
@@ -43,13 +134,86 @@ class Cleaner:
             self._in_string = not end
             text = text[end.start() :] if end else ""
         if "\x1b" in text:
-            text = _ESCAPE.sub("", self._hold_unfinished(text))
+            text = self._hold_unfinished(text)
         if final:
             self._sequence, self._in_string = "", False
+        return text
+
+    def _plain(self, text: str, final: bool = False) -> str:
+        if "\x1b" in text:
+            text = _ESCAPE.sub("", text)
         text = self._line + text
         at = len(text) if final or len(text) - text.rfind("\n") > LINE_MAX else text.rfind("\n") + 1
         self._line = text[at:]
-        return tidy(text[:at])
+        text = tidy(text[:at])
+        self._tail = text[-TAIL_MAX:] if len(text) > TAIL_MAX else (self._tail + text)[-TAIL_MAX:]
+        return text
+
+    def _follow(self, text: str) -> str:
+        """Plain lines as such, and the model of the screen from where the cursor leaves its line until it is
+        believed not to do so any more."""
+        told: list[str] = []
+        reduced = False
+        at = 0
+        while at < len(text) or (self._screen and self._screen.plain):
+            if self._screen is None:
+                at = self._until_it_leaves(text, at, told)
+                if at == len(text):
+                    break
+                self._enter_model()
+            if not reduced:
+                from kildsvc.shim.lines import IGNORED
+
+                text, at, reduced = IGNORED.sub("", text[at:]), 0, True
+            assert self._screen
+            start, at = at, self._screen.feed(text, at)
+            self.modelled += at - start
+            told.append(tidy(self._screen.take()))
+            if self._screen.plain:
+                self._tail = "".join(f"{line}\n" for line in self._screen.last_lines(self._size[0]))
+                self._screen = None
+        return "".join(told)
+
+    def _until_it_leaves(self, text: str, at: int, told: list[str]) -> int:
+        """Takes plain text from there, moves within a line included. Returns where the cursor leaves its line."""
+        parts: list[str] = []
+        while (move := _MOVES.search(text, at)) and move[2]:
+            parts.append(text[at : move.start()])
+            count = min(int(move[1][:4] or 1), 500)
+            if move[2] == "G":
+                parts.append("\r" + " " * (count - 1))
+            else:
+                parts.append((" " if move[2] == "C" else "\x08") * count)
+            at = move.end()
+        end = move.start() if move else len(text)
+        parts.append(text[at:end])
+        told.append(self._plain("".join(parts)))
+        return end
+
+    def _enter_model(self) -> None:
+        from kildsvc.shim.lines import Lines  # only for those who need it
+
+        self.modelled += ENTRY_COST
+        self._screen = Lines(*self._size)
+        self._screen.seed(self._tail.split("\n")[:-1][-2 * self._size[0] :])
+        self._screen.feed(self._line)
+        self._line = ""
+
+    def _back_to_plain(self) -> str:
+        if not self._screen or self._screen.alternate:
+            return ""
+        self._screen.finish()
+        text = tidy(self._screen.take())
+        self._screen = None
+        return text
+
+    def _announce(self) -> str:
+        if not self._skipped:
+            return ""
+        text = f"[… {self._skipped} bytes of repaints not shown]\n"
+        self._skipped = 0
+        end, self._skipped_end = self._skipped_end, ""
+        return text + self._follow(end[max(0, end.find("\n")) :])
 
     def _hold_unfinished(self, text: str) -> str:
         """The text without a sequence at its end that more is to come of."""

@@ -20,7 +20,7 @@ SIZE_BODY = struct.Struct("<HH")
 # Client to shim.
 HELLO, INPUT, RESIZE = 1, 2, 3
 # Shim to client.
-WELCOME = 16  # JSON: run, pid, rows, cols, offset of the output that follows
+WELCOME = 16  # JSON: run, pid, rows, cols, offset of the output that follows, silent_sec since the last output
 OUTPUT = 17  # bytes of the terminal, as they come
 SNAPSHOT = 18  # bytes of the terminal from before the attach
 RESYNC = 19  # the client was too slow: what follows starts anew, at an offset

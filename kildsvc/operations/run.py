@@ -55,6 +55,7 @@ class Foreground:
         poll = select.poll()
         poll.register(connection, select.POLLIN)
         poll.register(signal_fd, select.POLLIN)
+        welcomed = False
         while True:
             for fd, _ in poll.poll():
                 if fd == signal_fd:
@@ -65,10 +66,13 @@ class Foreground:
                     if kind in (wire.OUTPUT, wire.SNAPSHOT):
                         self._take(self._offset, payload)
                     elif kind == wire.WELCOME:
+                        welcomed = True
                         self._fill(json.loads(payload)["offset"])
                     elif kind == wire.RESYNC:
                         self._fill(wire.OFFSET_BODY.unpack(payload)[0])
                     elif kind == wire.EXIT:
+                        if not welcomed:  # the agent was quicker than our HELLO
+                            self._fill(None)
                         return True
                     elif kind == wire.ERROR:
                         raise KildError(json.loads(payload)["message"])

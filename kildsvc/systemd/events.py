@@ -9,16 +9,13 @@ import time
 from types import TracebackType
 from typing import Any
 
-from dbus_next import Message, MessageType
+from dbus_next import MessageType
 from dbus_next.aio import MessageBus
 
 from kildsvc import paths
 from kildsvc.errors import NoManager
 from kildsvc.systemd.properties import unit_path
 
-_SYSTEMD = "org.freedesktop.systemd1"
-_MANAGER = f"{_SYSTEMD}.Manager"
-_MANAGER_PATH = "/org/freedesktop/systemd1"
 _SESSIONS = unit_path("kild-")
 # A manager that is being executed anew is back within this; after it we say that there is none.
 CONNECT_SEC = 5.0
@@ -27,13 +24,16 @@ RETRY_SEC = 0.1
 
 
 class _Direct(MessageBus):  # type: ignore[misc]
-    """Peer to peer: dbus-next would say Hello, to which only a message bus has an answer."""
+    """Peer to peer: dbus-next would say Hello, to which only a message bus has an answer.
+
+    Nothing is ever sent. There is no need to subscribe: systemd tells every direct connection everything, from before
+    it has authenticated it on. And a call that reaches systemd together with the last line of the authentication is
+    not answered before the next one (252).
+    """
 
     async def connect(self) -> "_Direct":
         await self._authenticate()
         self._loop.add_reader(self._fd, self._message_reader)
-        self.unique_name = ":direct"  # the writer waits for one
-        self._writer.schedule_write()
         return self
 
 
@@ -90,9 +90,6 @@ class Listener:
             try:
                 bus = await _Direct(f"unix:path={paths.user_runtime_dir()}/systemd/private").connect()
                 bus.add_message_handler(self._on_message)
-                await bus.call(
-                    Message(destination=_SYSTEMD, path=_MANAGER_PATH, interface=_MANAGER, member="Subscribe")
-                )
             except (OSError, EOFError, NoManager) as error:
                 if deadline and time.monotonic() > deadline:
                     raise NoManager("cannot reach the systemd user manager", "systemctl --user status") from error

@@ -33,6 +33,10 @@ class Group:
         return None
 
     @property
+    def pids(self) -> list[int]:
+        return [int(pid) for pid in (self._read("cgroup.procs") or "").split()]
+
+    @property
     def populated(self) -> bool:
         return "populated 1" in (self._read("cgroup.events") or "")
 

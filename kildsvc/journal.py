@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -23,6 +23,14 @@ class Entry:
         return int(self.text("__REALTIME_TIMESTAMP") or 0)
 
     @property
+    def cursor(self) -> str:
+        return self.text("__CURSOR")
+
+    @property
+    def name(self) -> str:
+        return self.text("KILD_SESSION")
+
+    @property
     def run(self) -> str:
         return self.text("KILD_RUN")
 
@@ -38,15 +46,21 @@ class Entry:
             signal=self.text("KILD_EXIT_SIGNAL") or None,
             error=self.text("KILD_EXEC_ERROR") or None,
             stopped=self.text("KILD_STOPPED") == "1",
+            oom=self.text("KILD_OOM") == "1",
         )
+
+
+def _command(matches: list[str], *options: str) -> list[str]:
+    # Our own matches, not --user -u: these find the entries for root and with a volatile journal too.
+    return ["journalctl", "--quiet", "--all", "--output=export", *options, f"_UID={os.getuid()}", *matches]
 
 
 def read(matches: list[str], *options: str) -> Iterator[Entry]:
     """Entries of this user that fit, oldest first unless told otherwise. Stop iterating to stop reading."""
-    # Our own matches, not --user -u: these find the entries for root and with a volatile journal too.
-    command = ["journalctl", "--quiet", "--all", "--output=export", *options, f"_UID={os.getuid()}", *matches]
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            _command(matches, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
     except FileNotFoundError as error:
         raise JournalUnreadable("journalctl is not installed", "install systemd's journal tools") from error
     with process:
@@ -72,22 +86,77 @@ def _unreadable(message: str) -> KildError:
     return JournalUnreadable(f"journalctl: {message.splitlines()[-1]}")
 
 
+class Parser:
+    """The journal export format: NAME=value lines, or NAME, a length and raw bytes; an empty line ends an entry.
+
+    Bytes in, whole entries out. Half an entry would tell half the truth: it is kept until the rest has come.
+    """
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._fields: dict[str, bytes] = {}
+
+    def feed(self, data: bytes) -> Iterator[Entry]:
+        self._data += data
+        at = 0
+        while (end := self._data.find(b"\n", at)) >= 0:
+            line = bytes(self._data[at:end])
+            name, separator, value = line.partition(b"=")
+            if not line:
+                if self._fields:
+                    yield Entry(self._fields)
+                self._fields = {}
+            elif not separator:
+                start = end + 9
+                length = int.from_bytes(self._data[end + 1 : start], "little")
+                if len(self._data) < start or len(self._data) <= start + length:
+                    break
+                value = bytes(self._data[start : start + length])
+                end = start + length
+            if line:
+                self._fields[name.decode()] = value
+            at = end + 1
+        del self._data[:at]
+
+
 def parse(stream: IO[bytes]) -> Iterator[Entry]:
-    """The journal export format: NAME=value lines, or NAME, a length and raw bytes; an empty line ends an entry."""
-    fields: dict[str, bytes] = {}
-    while (line := stream.readline()).endswith(b"\n"):
-        if line == b"\n":
-            if fields:
-                yield Entry(fields)
-            fields = {}
-            continue
-        name, separator, value = line[:-1].partition(b"=")
-        if not separator:
-            length = int.from_bytes(stream.read(8), "little")
-            value = stream.read(length)
-            if len(value) < length or not stream.read(1):
-                return  # cut off: half an entry would tell half the truth
-        fields[name.decode()] = value
+    parser = Parser()
+    while data := stream.read1(1 << 18):  # type: ignore[attr-defined]
+        yield from parser.feed(data)
+
+
+async def follow(matches: list[str], *start: str) -> AsyncGenerator[Entry, None]:
+    """Entries that fit, for ever, from where the options of journalctl say. Outlives journald, and journalctl."""
+    import asyncio
+
+    while True:
+        process = await asyncio.create_subprocess_exec(
+            *_command(matches, "--follow", "--no-tail", *start),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl+C is for us to deal with
+        )
+        assert process.stdout and process.stderr
+        parser = Parser()
+        try:
+            while data := await process.stdout.read(1 << 16):
+                for entry in parser.feed(data):
+                    start = (f"--after-cursor={entry.cursor}",)
+                    yield entry
+            message = (await process.stderr.read()).decode(errors="replace").strip()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        if message:
+            raise _unreadable(message)
+
+
+def tail() -> tuple[str, ...]:
+    """The option with which `follow` gives what comes after this moment."""
+    last = next(read([], "--lines=1"), None)
+    return (f"--after-cursor={last.cursor}",) if last else ()
 
 
 def of_session(name: str) -> list[str]:

@@ -100,6 +100,7 @@ class Metadata:
     env_names: list[str] = field(default_factory=list)  # set with --env; their values are not kept
     shell: bool = False
     grace_usec: int = 200_000
+    labels: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -112,6 +113,7 @@ UNOBSERVED = "unobserved"  # nobody saw the end: no exit code
 ORPHANED = "orphaned"  # the unit has ended, processes of it live
 LOST = "lost"  # no unit and no record of an end: cut off by a reboot or a crash of the machine
 ALIVE = (STARTING, RUNNING, STOPPING, PAUSED)
+STATES = (*ALIVE, EXITED, KILLED, OOM, TIMEOUT, STOPPED, UNOBSERVED, ORPHANED, LOST)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Ended:
     signal: str | None = None
     error: str | None = None  # why the agent could not be executed
     stopped: bool = False
+    oom: bool = False
 
     @property
     def exit_code(self) -> int | None:
@@ -133,6 +136,8 @@ class Ended:
     def state(self) -> str:
         if self.stopped:
             return STOPPED
+        if self.oom:
+            return OOM
         if self.code is not None:
             return EXITED
         return KILLED if self.signal else UNOBSERVED
@@ -142,15 +147,17 @@ class Ended:
             return f"could not be executed: {self.error}"
         if self.code is not None:
             return f"exit code {self.code}"
-        return f"killed by SIG{self.signal}" if self.signal else "nobody saw how it ended"
+        if self.signal:
+            return f"killed by SIG{self.signal}{', out of memory' if self.oom else ''}"
+        return "nobody saw how it ended"
 
 
 def parse_status_text(text: str) -> Ended | None:
     """The end as the shim's STATUS= tells it; None when it tells no end."""
     if match := re.fullmatch(r"ended: exit (\d+)", text):
         return Ended(code=int(match[1]))
-    if match := re.fullmatch(r"ended: signal (\S+)", text):
-        return Ended(signal=match[1])
+    if match := re.fullmatch(r"ended: signal (\w\S*?)(, out of memory)?", text):
+        return Ended(signal=match[1], oom=bool(match[2]))
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
     return Ended() if text == "ended: unobserved" else None
@@ -164,28 +171,58 @@ def signal_number(name: str) -> int:
     return int(name) if name.isdigit() else signal.Signals[f"SIG{name}"].value
 
 
+# The version of what --json tells of a session; session.schema.json beside this file describes it. Fields may be
+# added to it; one that is renamed, removed or given another meaning makes it a new version.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the agent itself says it is doing, told by its hooks."""
+
+    state: str
+    text: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    command: str
+
+
 @dataclass(frozen=True)
 class Session:
-    """One session as it is now, for people and for --json."""
+    """One session as it is now, for people and for --json. Times are seconds since 1970, None is "nobody knows"."""
 
     name: str
     state: str
     unit: str = ""
-    exit_code: int | None = None
+    exit_code: int | None = None  # as a shell gives it: 128+n for signal n
     signal: str | None = None
     cause: str = ""
     agent: str = ""
     command: list[str] = field(default_factory=list)
     cwd: str = ""
-    note: str = ""
-    run: str | None = None
     pid: int | None = None
+    run: str | None = None
     started: float | None = None
     ended: float | None = None
-    memory: int | None = None
-    cpu_usec: int | None = None
+    duration: float | None = None  # seconds from start to end, or until now
+    last_output: float | None = None
+    last_input: float | None = None
+    last_bell: float | None = None
+    idle: float | None = None  # seconds since the last output, or since the start; of a living session
+    clients: int | None = None  # people attached
+    memory: int | None = None  # bytes
+    cpu: float | None = None  # seconds
+    cpu_since_output: float | None = None  # seconds: silent and at work is not silent and stuck
     tasks: int | None = None
-    restored: int = 0  # times the shim was restarted under a living agent
+    took_terminal: bool | None = None  # reads keys one by one, as a full-screen agent or a shell's prompt does
+    children: list[Process] = field(default_factory=list)
+    mark: Mark | None = None
+    note: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
     before_boot: bool = False
 
     @property
@@ -193,4 +230,52 @@ class Session:
         return self.state in ALIVE
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a session."""
+
+    cursor: str  # `events --since CURSOR` goes on after this one
+    time: float
+    name: str
+    event: str
+    run: str
+    text: str
+    agent: str = ""
+    exit_code: int | None = None
+    signal: str | None = None
+    status: str | None = None  # of 'ended': exited, killed, oom, stopped, dead
+    mark: str | None = None  # of 'mark': working, waiting, done
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+DEAD = "dead"  # as wait says it: nothing lives, and nobody knows how it ended
+
+
+@dataclass(frozen=True)
+class Waited:
+    """What a wait found. `reason` is the condition that came true: exit, ready, idle, output; or timeout."""
+
+    name: str
+    status: str  # exited, killed, oom, timeout, stopped, alive, dead
+    reason: str
+    exit_code: int | None = None
+    signal: str | None = None
+    cause: str = ""
+    run: str | None = None
+    match: str | None = None  # the line that fitted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def wait_status(session: Session) -> str:
+    if session.alive:
+        return "alive"
+    if session.state == ORPHANED:  # how its agent ended may be known all the same
+        return KILLED if session.signal else EXITED if session.exit_code is not None else DEAD
+    return DEAD if session.state in (UNOBSERVED, LOST) else session.state

@@ -25,8 +25,7 @@ _SHIM = Path(__file__).parent / "shim"
 def locked(name: str) -> Iterator[Path]:
     """The session's runtime directory, ours alone while we change the session. Raises Busy."""
     directory = paths.runtime_dir(name)
-    # Beside the directory, not in it: it outlives the directory's removal for as long as it is held.
-    lock = directory.with_name(f".{name}.lock")
+    lock = _lock_file(name)
     lock.parent.mkdir(mode=0o700, exist_ok=True)
     with _lock(lock, name):
         try:
@@ -36,6 +35,11 @@ def locked(name: str) -> Iterator[Path]:
             if not any(directory.iterdir()):
                 directory.rmdir()
             lock.unlink()
+
+
+def _lock_file(name: str) -> Path:
+    # Beside the directory, not in it: it outlives the directory's removal for as long as it is held.
+    return paths.runtime_dir(name).with_name(f".{name}.lock")
 
 
 def _lock(lock: Path, name: str) -> IO[bytes]:
@@ -49,6 +53,22 @@ def _lock(lock: Path, name: str) -> IO[bytes]:
         except BlockingIOError:
             file.close()
             raise Busy(f"session '{name}' is being opened or changed by another command", "try again") from None
+
+
+def is_locked(name: str) -> bool:
+    """Whether another command may be opening or forgetting the session; a dead one's lock looks the same."""
+    return _lock_file(name).exists()
+
+
+def wait_unlocked(name: str) -> None:
+    """Blocks until no other command changes the session."""
+    try:
+        with open(_lock_file(name), "rb") as file:
+            # The holder removes the file before it lets go of it: whoever comes next locks another one, and is
+            # not in our way, nor we in his.
+            fcntl.flock(file, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return
 
 
 def write_launch(launch: Launch, directory: Path) -> None:

@@ -13,6 +13,7 @@ from kildsvc.version import VERSION
 # Command → the module of kildsvc.cli it lives in, in the order of --help.
 _COMMANDS = {
     "open": "session",
+    "run": "automate",
     "attach": "session",
     "stop": "session",
     "destroy": "session",
@@ -21,11 +22,14 @@ _COMMANDS = {
     "logs": "show",
     "screen": "terminal",
     "send": "terminal",
+    "wait": "automate",
+    "events": "automate",
+    "mark": "automate",
 }
 _ALIASES = {"ls": "list"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
 _OWN_FAILURE = 125
-_PASS_EXIT_CODE = ("attach",)
+_PASS_EXIT_CODE = ("attach", "wait", "run")
 
 
 class LazyGroup(click.Group):

@@ -5,13 +5,15 @@ import os
 import shlex
 import sys
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
-from kildsvc import model
+from kildsvc import model, terminal
 from kildsvc.errors import AgentExitedEarly, KildError
-from kildsvc.model import Session
+from kildsvc.model import Event, Session, Waited
+from kildsvc.shim.text import Cleaner
 
 _COLOURS = {
     model.RUNNING: "green",
@@ -41,6 +43,91 @@ def note(message: str) -> None:
 
 def document(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def line(value: Any) -> None:
+    """One of a stream of JSON documents."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def progress(text: str) -> None:
+    """A live line for a person, in the place of the last one."""
+    if sys.stderr.isatty():
+        width = os.get_terminal_size(2).columns
+        click.echo(f"\r\x1b[K{_fit(text, width - 1).rstrip()}", err=True, nl=False)
+
+
+def clear_screen() -> None:
+    if sys.stdout.isatty():
+        click.echo("\x1b[H\x1b[2J", nl=False)
+
+
+def waited(result: Waited, hint: str, as_json: bool) -> None:
+    progress("")
+    if as_json:
+        line({**result.to_json(), "hint": hint})
+        return
+    fields = {
+        "name": result.name,
+        "status": result.status,
+        "exit_code": "" if result.exit_code is None else result.exit_code,
+        "reason": result.reason,
+    }
+    if result.signal:
+        fields["signal"] = result.signal
+    say("KILD:WAIT " + " ".join(f"{key}={value}" for key, value in fields.items()))
+
+
+def event(happened: Event, as_json: bool) -> None:
+    if as_json:
+        line(happened.to_json())
+        return
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(happened.time))
+    say(f"{at}  {happened.name}  {happened.event}  {happened.text}".rstrip())
+
+
+def signs_of_life(session: Session) -> str:
+    """What a session shows of itself; silence is silence, and nothing else."""
+    signs = [f"{session.name} {state(session)}"]
+    if session.idle is not None:
+        signs.append(f"silent for {duration(session.idle)}")
+    if session.memory:
+        signs.append(f"memory {size(session.memory)}")
+    if session.mark:
+        signs.append(f"{session.mark.state} {session.mark.text}".rstrip())
+    return ", ".join(signs)
+
+
+class Output:
+    """What an agent prints, as bytes for a terminal or as lines for everything else. Use as context manager."""
+
+    def __init__(self, raw: bool) -> None:
+        self._cleaner = None if raw else Cleaner()
+        self._stack = ExitStack()
+        self._modes = False
+
+    def __enter__(self) -> "Output":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cleaner:
+            self._write(self._cleaner.feed(b"", final=True).encode())
+        self._stack.close()
+
+    def write(self, data: bytes) -> None:
+        """Raises OSError when nobody reads it."""
+        if self._cleaner:
+            data = self._cleaner.feed(data).encode()
+        elif b"\x1b" in data and not self._modes:
+            self._modes = True
+            self._stack.enter_context(terminal.modes_restored(1))
+        self._write(data)
+
+    @staticmethod
+    def _write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
 
 
 def error(problem: KildError, as_json: bool) -> None:
@@ -101,13 +188,15 @@ def when(session: Session, now: float) -> str:
 
 def table(sessions: list[Session]) -> None:
     now = time.time()
-    head = ["NAME", "STATE", "WHEN", "PID", "MEMORY", "COMMAND", "DIRECTORY"]
+    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "DIRECTORY"]
     rows = [
         [
             session.name,
             state(session),
             when(session, now),
             str(session.pid or ""),
+            duration(session.idle) if session.idle is not None else "",
+            session.mark.state if session.mark else "",
             size(session.memory) if session.memory else "",
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
@@ -118,9 +207,10 @@ def table(sessions: list[Session]) -> None:
     keep = [i for i in range(len(head)) if any(row[i] for row in rows)]
     widths = {i: max(len(line[i]) for line in [head, *rows]) for i in keep}
     width = _columns()
-    if width and 5 in widths:
-        spare = width - sum(widths[i] + 2 for i in keep if i != 5)
-        widths[5] = min(widths[5], max(12, spare))
+    command = head.index("COMMAND")
+    if width and command in widths:
+        spare = width - sum(widths[i] + 2 for i in keep if i != command)
+        widths[command] = min(widths[command], max(12, spare))
     say("  ".join(head[i].ljust(widths[i]) for i in keep).rstrip())
     for session, row in zip(sessions, rows, strict=True):
         cells = {i: _fit(row[i], widths[i]) for i in keep}
@@ -149,9 +239,30 @@ def details(session: Session) -> None:
         "run": session.run,
         "pid": session.pid,
         "memory": size(session.memory) if session.memory else "",
-        "cpu": f"{session.cpu_usec / 1e6:.2f} s" if session.cpu_usec is not None else "",
+        "cpu": _cpu(session),
         "tasks": session.tasks,
+        "silent": duration(session.idle) if session.idle is not None else "",
+        "typed": f"{duration(now - session.last_input)} ago" if session.last_input else "",
+        "bell": f"{duration(now - session.last_bell)} ago" if session.last_bell else "",
+        "clients": session.clients,
+        "terminal": "taken" if session.took_terminal else "",
+        "runs": ", ".join(f"{one.pid} {one.command}" for one in session.children[:5]),
+        "mark": _mark(session.mark, now),
+        "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
     }
     for label, value in lines.items():
         if value:
             say(f"  {label + ':':<9}{value}")
+
+
+def _cpu(session: Session) -> str:
+    if session.cpu is None:
+        return ""
+    since = f", {session.cpu_since_output:.2f} s of it since the last output" if session.cpu_since_output else ""
+    return f"{session.cpu:.2f} s{since}"
+
+
+def _mark(mark: model.Mark | None, now: float) -> str:
+    if not mark:
+        return ""
+    return f"{mark.state}{': ' if mark.text else ''}{mark.text} ({duration(now - mark.at)} ago)"

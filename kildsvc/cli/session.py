@@ -5,20 +5,15 @@ import click
 from kildsvc import terminal
 from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import render
-from kildsvc.cli.options import DURATION, json_option
+from kildsvc.cli.options import DURATION, json_option, session_options
 from kildsvc.errors import UsageError
 
 
 @click.command("open", context_settings={"ignore_unknown_options": False})
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--shell", is_flag=True, help="Run your login shell.")
-@click.option("--cwd", metavar="DIR", help="Directory to run in.  [default: the current one]")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the agent; not remembered.")
-@click.option("--rows", type=click.IntRange(1, 9999), help="Height of the terminal until someone attaches.")
-@click.option("--cols", type=click.IntRange(1, 9999), help="Width of the terminal until someone attaches.")
+@session_options
 @click.option("--grace", type=DURATION, help="How long the agent must live to count as up.  [default: 200ms]")
-@click.option("--note", help="A line about the session, shown by list and status.")
 @click.option("--attach", is_flag=True, help="Attach when it is up, or when it is running already.")
 @json_option
 def open_command(
@@ -31,6 +26,7 @@ def open_command(
     cols: int | None,
     grace: int | None,
     note: str | None,
+    label: tuple[str, ...],
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -55,6 +51,7 @@ def open_command(
         cols=cols or own_cols or 80,
         grace_usec=grace,
         note=note,
+        labels=label,
     )
     try:
         opened = open_session(request)

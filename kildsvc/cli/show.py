@@ -1,12 +1,18 @@
 """status, list, logs."""
 
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from kildsvc.cli import render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import JournalUnreadable, UsageError
+from kildsvc.model import STATES
+
+if TYPE_CHECKING:
+    from kildsvc.operations.sessions import Filter
 
 
 @click.command("status")
@@ -28,19 +34,53 @@ def status_command(name: str, as_json: bool) -> int:
 
 
 @click.command("list")
+@click.option("--state", multiple=True, type=click.Choice(["alive", *STATES]), help="Only these; may be given often.")
+@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Only those that have it.")
+@click.option("--cwd", metavar="DIR", help="Only those in this directory or below.")
+@click.option("--agent", help="Only those that run this.")
+@click.option("--watch", is_flag=True, help="Again whenever something changes; with --json one document per line.")
 @json_option
-def list_command(as_json: bool) -> int:
+def list_command(
+    state: tuple[str, ...], label: tuple[str, ...], cwd: str | None, agent: str | None, watch: bool, as_json: bool
+) -> int:
     """List all sessions, running and ended. Also `ls`."""
-    from kildsvc.operations.sessions import list_sessions
+    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.sessions import Filter, list_sessions
 
-    sessions = list_sessions()
+    wanted = Filter(state, tuple(parse_labels(label).items()), os.path.abspath(cwd) if cwd else "", agent or "")
+    if watch:
+        _watch(wanted, as_json)
+        return 0
+    sessions = list_sessions(wanted)
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
         render.table(sessions)
-    else:
+    elif wanted == Filter():
         render.note("no sessions; 'kildsvc open NAME -- COMMAND' makes one")
+    else:
+        render.note("no session is so")
     return 0
+
+
+def _watch(wanted: "Filter", as_json: bool) -> None:
+    import asyncio
+    from contextlib import aclosing
+
+    from kildsvc.operations.events import changes
+    from kildsvc.operations.sessions import list_sessions
+
+    async def follow() -> None:
+        async with aclosing(changes()) as stream:
+            async for _ in stream:
+                sessions = list_sessions(wanted)
+                if as_json:
+                    render.line([session.to_json() for session in sessions])
+                else:
+                    render.clear_screen()
+                    render.table(sessions)
+
+    asyncio.run(follow())
 
 
 @click.command("logs")

@@ -29,6 +29,7 @@ STOP_SEC = 30
 # journald shows an entry some 10 ms after it was sent; under a flood it may take longer.
 JOURNAL_LAG_SEC = 0.2
 LAST_LINES = 20
+DEFAULT_GRACE_USEC = 200_000
 TITLE_MAX = 60
 
 
@@ -43,6 +44,7 @@ class Request:
     cols: int = 80
     grace_usec: int | None = None
     note: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,24 @@ def _resolve(request: Request, remembered: Metadata | None, warnings: list[str])
         env_names=sorted(extra),
         shell=shell,
         grace_usec=_grace(request, again),
+        labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
     )
+
+
+def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
+    labels = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--label '{item}' is not of the form KEY=VALUE")
+        labels[key] = value
+    return labels
 
 
 def _grace(request: Request, again: Metadata | None) -> int:
     if request.grace_usec is not None:
         return request.grace_usec
-    return again.grace_usec if again else 200_000
+    return again.grace_usec or DEFAULT_GRACE_USEC if again else DEFAULT_GRACE_USEC
 
 
 def _launch(request: Request, metadata: Metadata) -> Launch:
@@ -188,7 +201,9 @@ def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata
     result = manager.wait_job(job, timeout_sec)
     # A shim that crashed while starting is being restarted: the job has failed, the unit has not.
     state = manager.wait_state(launch.unit, ("active", "inactive", "failed"), timeout_sec)
-    if state != "active":
+    # Without a grace period executed is up, and one that has ended since was so.
+    was_up = result == "done" and launch.grace_usec == 0
+    if state != "active" and not was_up:
         raise _failure(manager, launch, result)
 
 

@@ -1,10 +1,13 @@
 """What sessions there are and how they are: systemd and the kernel for now, the journal for what was."""
 
 import os
+import re
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kildsvc import journal, model, paths, store
+from kildsvc import activity, journal, model, paths, store
 from kildsvc.cgroup import Group
 from kildsvc.errors import JournalUnreadable, NoSuchSession
 from kildsvc.model import Ended, Metadata, Session, name_of, unit_of
@@ -17,6 +20,8 @@ _ALIVE_STATES = {
     "deactivating": model.STOPPING,
 }
 _ENDED_PROPERTIES = ("StatusText", "Result", "ExecMainCode", "ExecMainStatus", "ExecMainExitTimestamp")
+# What the shim says of a living agent.
+_RUNNING_TEXT = re.compile(r"running, agent pid (\d+)(?:, (\d+) attached)?")
 _CLD_KILLED = 2
 _SIGTERM = 15
 
@@ -33,7 +38,25 @@ def status(name: str) -> Session:
     return _history({name: metadata})[0]
 
 
-def list_sessions() -> list[Session]:
+@dataclass(frozen=True)
+class Filter:
+    """Which sessions; what is empty asks for nothing. Several states are alternatives, several labels all hold."""
+
+    states: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""  # this directory or one inside it
+    agent: str = ""
+
+    def fits(self, session: Session) -> bool:
+        return (
+            (not self.states or session.state in self.states or ("alive" in self.states and session.alive))
+            and all(session.labels.get(key) == value for key, value in self.labels)
+            and (not self.cwd or session.cwd == self.cwd or session.cwd.startswith(self.cwd.rstrip("/") + "/"))
+            and (not self.agent or session.agent == self.agent)
+        )
+
+
+def list_sessions(wanted: Filter | None = None) -> list[Session]:
     with Manager() as manager:
         # After the connection, so that a session forgotten meanwhile is not taken for one cut off.
         known = store.load_all()
@@ -44,7 +67,8 @@ def list_sessions() -> list[Session]:
         ]
     names = {session.name for session in loaded}
     unloaded = {name: metadata for name, metadata in known.items() if name not in names}
-    return sorted([*loaded, *_history(unloaded)], key=lambda session: session.started or 0)
+    found = sorted([*loaded, *_history(unloaded)], key=lambda session: session.started or 0)
+    return [session for session in found if wanted is None or wanted.fits(session)]
 
 
 def running_names() -> list[str]:
@@ -57,7 +81,7 @@ def group_of(manager: Manager, name: str) -> Group:
 
 
 def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None) -> Session:
-    run, started = _run_file(name)
+    run, started = activity.read_run(paths.runtime_dir(name))
     session = Session(
         name=name,
         state=_ALIVE_STATES.get(active, ""),
@@ -66,58 +90,83 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
         started=started,
         **_about(metadata),
     )
+    signs = activity.read(paths.runtime_dir(name))
+    session = replace(
+        session,
+        last_output=signs.last_output,
+        last_input=signs.last_input,
+        last_bell=signs.last_bell,
+        mark=signs.mark,
+    )
     if active in _ALIVE_STATES:
-        return _alive(manager, session)
+        return _alive(manager, session, signs)
     properties = manager.get(unit_of(name), *_ENDED_PROPERTIES)
     ended = read_end(properties)
-    state = _end_state(ended, properties["Result"])
+    state = end_state(ended, properties)
+    at = properties["ExecMainExitTimestamp"] / 1e6 or None
     if group_of(manager, name).populated:
         state = model.ORPHANED
-    return _with(
+    return replace(
         session,
         state=state,
         exit_code=ended.exit_code,
         signal=ended.signal,
         cause=ended.describe(),
-        ended=properties["ExecMainExitTimestamp"] / 1e6 or None,
+        ended=at,
+        duration=_span(session.started, at),
     )
 
 
 def read_end(properties: dict[str, object]) -> Ended:
     """How a loaded unit's run ended. The shim's word on its agent stands above the shim's own exit."""
     ended = model.parse_status_text(str(properties["StatusText"])) or Ended()
-    by_sigterm = (properties["ExecMainCode"], properties["ExecMainStatus"]) == (_CLD_KILLED, _SIGTERM)
-    # The shim dies of SIGTERM when, and only when, a stop was asked for.
-    stopped = properties["Result"] == "success" and by_sigterm
-    return Ended(ended.code, ended.signal, ended.error, stopped)
+    return replace(ended, stopped=properties["Result"] == "success" and _was_stopped(properties))
 
 
-def _end_state(ended: Ended, result: str) -> str:
-    return {"oom-kill": model.OOM, "timeout": model.TIMEOUT}.get(result, ended.state())
+def _was_stopped(properties: dict[str, object]) -> bool:
+    # The shim dies of SIGTERM when, and only when, it was told to stop.
+    return (properties["ExecMainCode"], properties["ExecMainStatus"]) == (_CLD_KILLED, _SIGTERM)
 
 
-def _alive(manager: Manager, session: Session) -> Session:
-    text = manager.get(session.unit, "StatusText")["StatusText"]
+def end_state(ended: Ended, properties: dict[str, object]) -> str:
+    """The unit's result says why, where nobody saw the end or systemd brought it about; else the shim's word does."""
+    unseen = ended.code is None and ended.signal is None
+    if properties["Result"] == "oom-kill" and (unseen or ended.signal == "KILL" or _was_stopped(properties)):
+        return model.OOM
+    if properties["Result"] == "timeout" and (unseen or _was_stopped(properties)):
+        return model.TIMEOUT
+    return ended.state()
+
+
+def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session:
+    said = _RUNNING_TEXT.match(manager.get(session.unit, "StatusText")["StatusText"])
+    pid = int(said[1]) if said else None
     group = group_of(manager, session.name)
-    pid = text.partition("agent pid ")[2].partition(",")[0]
     frozen = session.state == model.RUNNING and group.frozen
-    return _with(
+    now = time.time()
+    used, used_at_output = group.cpu_usec, signs.cpu_at_output_usec
+    return replace(
         session,
         state=model.PAUSED if frozen else session.state,
-        pid=int(pid) if pid.isdigit() else None,
+        pid=pid,
+        duration=_span(session.started, now),
+        idle=_span(session.last_output or session.started, now),
+        clients=int(said[2] or 0) if said else None,
         memory=group.number("memory.current"),
         tasks=group.number("pids.current"),
-        cpu_usec=group.cpu_usec,
+        cpu=used / 1e6 if used is not None else None,
+        cpu_since_output=max(0, used - used_at_output) / 1e6 if used and used_at_output else None,
+        took_terminal=activity.took_terminal(pid) if pid else None,
+        children=activity.processes(group.pids, pid),
     )
 
 
-def _run_file(name: str) -> tuple[str | None, float | None]:
-    """Run id and start: the shim writes this file when a run begins and never again."""
-    path: Path = paths.runtime_dir(name) / "run"
-    try:
-        return path.read_text(), path.stat().st_mtime
-    except OSError:
-        return None, None
+def _span(start: float | None, end: float | None) -> float | None:
+    return max(0.0, end - start) if start and end else None
+
+
+def run_of(name: str) -> str | None:
+    return activity.read_run(paths.runtime_dir(name))[0]
 
 
 def _history(unloaded: dict[str, Metadata]) -> list[Session]:
@@ -153,17 +202,18 @@ def _past(metadata: Metadata, records: dict[str, journal.Entry], problem: str) -
     )
     latest = ended or opened
     if latest:
-        session = _with(session, before_boot=latest.text("_BOOT_ID") != _boot_id())
+        session = replace(session, before_boot=latest.text("_BOOT_ID") != _boot_id())
     if not ended:
         return session
     end = ended.ended()
-    return _with(
+    return replace(
         session,
         state=end.state(),
         exit_code=end.exit_code,
         signal=end.signal,
         cause=end.describe(),
         ended=ended.usec / 1e6,
+        duration=_span(session.started, ended.usec / 1e6),
     )
 
 
@@ -174,13 +224,13 @@ def _boot_id() -> str:
 def _about(metadata: Metadata | None) -> dict[str, Any]:
     if not metadata:
         return {}
-    return {"agent": metadata.agent, "command": metadata.argv, "cwd": metadata.cwd, "note": metadata.note}
-
-
-def _with(session: Session, **changes: object) -> Session:
-    from dataclasses import replace
-
-    return replace(session, **changes)  # type: ignore[arg-type]
+    return {
+        "agent": metadata.agent,
+        "command": metadata.argv,
+        "cwd": metadata.cwd,
+        "note": metadata.note,
+        "labels": metadata.labels,
+    }
 
 
 def own_session() -> str | None:

@@ -7,6 +7,7 @@ from kildsvc import model, runtime, store
 from kildsvc.errors import AlreadyRunning, KildError, NoSuchSession
 from kildsvc.model import Session, unit_of
 from kildsvc.operations import sessions
+from kildsvc.operations.mark import tell
 from kildsvc.operations.open import forget_unit
 from kildsvc.systemd.manager import Manager
 
@@ -80,3 +81,4 @@ def destroy(name: str, force: bool) -> None:
         forget_unit(manager, name)
         runtime.clear(directory)
         store.forget(name)
+        tell("removed", "forgotten", name, session.run or "", session.agent)

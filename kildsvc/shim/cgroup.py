@@ -17,6 +17,24 @@ def _procs_file() -> str | None:
     return None
 
 
+def _number(name: str, key: str) -> int:
+    """One number of a file of this unit's cgroup, such as `usage_usec` of cpu.stat; 0 where there is none."""
+    path = _procs_file()
+    try:
+        with open((path or "").replace("cgroup.procs", name)) as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(f"{key} ")), 0)
+    except OSError:
+        return 0
+
+
+def cpu_usec() -> int:
+    return _number("cpu.stat", "usage_usec")
+
+
+def oom_kills() -> int:
+    return _number("memory.events", "oom_kill")
+
+
 def others(spare: set[int]) -> list[int]:
     """Every process of the unit but this one and those to spare; [] where the kernel does not tell."""
     path = _procs_file()

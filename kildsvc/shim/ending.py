@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 
-from kildsvc.shim import child
+from kildsvc.shim import cgroup, child
 from kildsvc.shim import record as rec
 from kildsvc.shim.record import Record
 
@@ -21,6 +21,7 @@ class Ending:
         self.code = code
         self.signal = signal
         self.failure = failure  # why the agent could not even be executed
+        self.oom = False  # killed by the kernel, for want of memory
 
     @classmethod
     def of(cls, record: Record) -> Ending:
@@ -30,7 +31,11 @@ class Ending:
         if words[rec.PHASE] != rec.ENDED:
             return cls()
         result = os.waitstatus_to_exitcode(words[rec.WAIT_STATUS])
-        return cls(code=result) if result >= 0 else cls(signal=-result)
+        if result >= 0:
+            return cls(code=result)
+        ending = cls(signal=-result)
+        ending.oom = -result == signal.SIGKILL and cgroup.oom_kills() > 0
+        return ending
 
     @property
     def signal_name(self) -> str:
@@ -42,7 +47,9 @@ class Ending:
             return f"ended: not executed: {self.failure}"
         if self.code is not None:
             return f"ended: exit {self.code}"
-        return f"ended: signal {self.signal_name}" if self.signal else "ended: unobserved"
+        if self.signal:
+            return f"ended: signal {self.signal_name}{', out of memory' if self.oom else ''}"
+        return "ended: unobserved"
 
     def exit_code(self) -> int:
         if self.code is not None:
@@ -57,6 +64,8 @@ class Ending:
             fields["KILD_EXIT_SIGNAL"] = self.signal_name
         if self.failure:
             fields["KILD_EXEC_ERROR"] = self.failure
+        if self.oom:
+            fields["KILD_OOM"] = "1"
         return fields
 
     def wire(self, stopped: bool) -> dict[str, Any]:

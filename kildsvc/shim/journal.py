@@ -22,6 +22,11 @@ EVENTS = {
     "resized": "a42d05a57b2f473aa5b719adb5731087",
     "recovered": "2e33eba8e8a34f779b63806b5a707530",
     "ended": "960650a7ca5f4775a272dd0ab553ee27",
+    "idle": "5969f0e86a8b88009f7e3eb8d2ba03aa",
+    "bell": "22899009e53477d13699f9450de8d378",
+    # Of the command line, not of the shim:
+    "mark": "661b0d2757e6345a8d1d89765241e23a",
+    "removed": "dcf1a6797b2b12f23e7868934690dc86",
 }
 
 
@@ -41,6 +46,10 @@ class Journal:
 
     def fileno(self) -> int:
         return self._socket.fileno() if self._socket else -1
+
+    def close(self) -> None:
+        if self._socket:
+            self._socket.close()
 
     def event(self, name: str, message: str, priority: int = 6, **fields: str) -> None:
         extra = {"MESSAGE": message, "MESSAGE_ID": EVENTS[name], "KILD_EVENT": name, **fields}

@@ -10,6 +10,7 @@ import time
 
 from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
+from kildsvc.shim.activity import Activity
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.queries import TRACE, Answerer
@@ -48,7 +49,8 @@ class Shim:
                 "KILD_AGENT": launch["agent"],
             }
         )
-        self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd))
+        self.activity = Activity(self.directory, self.journal)
+        self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd), self.activity.on_data)
         self.replay = Replay(record)
         self.answerer = Answerer(launch["version"])
         self.epoll = select.epoll()
@@ -77,6 +79,7 @@ class Shim:
         notify.store("record", self.record.fd)
         notify.store("pty", self.master_fd)
         notify.store("listen", self.server.listener.fileno())
+        self.activity.begin()
         self.replay.resized(*child.get_size(self.master_fd))
         rows, cols = child.get_size(self.master_fd)
         size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
@@ -91,6 +94,7 @@ class Shim:
         """After a crash of the shim: the agent has gone on, or has ended meanwhile."""
         self.waiter_fd, self.agent_fd = waiter_fd, agent_fd
         self.record.recover()
+        self.activity.recover()
         if self.waiter_fd < 0:
             self.waiter_fd = cgroup.open_member(self.record.words[rec.WAITER_PID])
         if self.agent_fd < 0:
@@ -106,6 +110,8 @@ class Shim:
             self.end_agent()
 
     def watch_all(self) -> None:
+        if deadline := self.activity.idle_deadline():
+            self.deadlines["idle"] = deadline
         self.watch(self.master_fd, self.on_pty_ready)
         self.watch(self.server.listener.fileno(), lambda _: self.server.on_listener_readable())
         if self.waiter_fd >= 0:
@@ -153,11 +159,14 @@ class Shim:
                 self.signal_agent(signal.SIGKILL)
             elif name == "lost":
                 self.on_waiter_lost()
+            elif name == "idle":
+                self.activity.on_idle()
 
     def on_pty_ready(self, events: int) -> None:
         if events & select.EPOLLIN:
             before = self.record.end
             self.take_output(READS_IN_A_ROW)
+            self.deadlines["idle"] = self.activity.on_output()
             self.server.pump_all()
             self.answer_queries(before)
             if self.scrollback.behind >= BATCH and not self.scrollback.throttled:
@@ -186,7 +195,8 @@ class Shim:
         if any(client.interactive for client in self.server.clients.values()):
             self.answerer.skip()
         elif reply := self.answerer.feed(self.record.bytes_between(since, self.record.end), self.look):
-            self.on_input(reply)
+            self.typed += reply
+            self.write_input()
 
     def look(self) -> tuple[Modes, int, int, bytes]:
         rows, cols = child.get_size(self.master_fd)
@@ -195,6 +205,7 @@ class Shim:
 
     def flush(self) -> None:
         self.deadlines.pop("flush", None)
+        self.activity.on_flush()
         fd = self.journal.fileno()
         if fd in self.handlers:
             self.unwatch(fd)
@@ -216,12 +227,16 @@ class Shim:
     def on_executed(self, _: int) -> None:
         self.unwatch(self.exec_fd)
         os.close(self.exec_fd)
+        self.exec_fd = -1
         self.agent_fd = cgroup.open_member(self.record.words[rec.AGENT_PID])
         if self.agent_fd >= 0:
             notify.store("agent", self.agent_fd)
             if self.stopping:
                 self.end_agent()
-        self.start_grace()
+        if self.launch["grace_usec"] or self.record.words[rec.EXEC_ERRNO] or self.stopping:
+            self.start_grace()
+        else:
+            self.say_ready()  # no grace period: executed is up, however short its life
 
     def start_grace(self) -> None:
         self.deadlines["grace"] = time.monotonic() + self.launch["grace_usec"] / 1e6
@@ -230,6 +245,9 @@ class Shim:
         """The agent has lived through its grace period."""
         if self.record.words[rec.PHASE] != rec.RUNNING or self.stopping:
             return  # it has ended, and its waiter is about to say so
+        self.say_ready()
+
+    def say_ready(self) -> None:
         self.record.set_flag(rec.READY)
         self.say_running("READY=1\n")
         self.journal.event("ready", f"running, pid {self.record.words[rec.AGENT_PID]}", 6)
@@ -240,6 +258,8 @@ class Shim:
         notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}")
 
     def on_waiter_exit(self, _: int) -> None:
+        if self.exec_fd in self.handlers:
+            self.on_executed(0)
         self.unwatch(self.waiter_fd)
         self.on_waiter_lost()
 
@@ -296,6 +316,7 @@ class Shim:
     # -- clients --------------------------------------------------------------------------------------------
 
     def on_input(self, data: bytes) -> None:
+        self.activity.on_input()
         self.typed += data
         self.write_input()
 
@@ -312,7 +333,13 @@ class Shim:
 
     def about(self) -> dict[str, Any]:
         rows, cols = child.get_size(self.master_fd)
-        return {"run": self.record.run, "pid": self.record.words[rec.AGENT_PID], "rows": rows, "cols": cols}
+        return {
+            "run": self.record.run,
+            "pid": self.record.words[rec.AGENT_PID],
+            "rows": rows,
+            "cols": cols,
+            "silent_sec": self.activity.silent_sec,
+        }
 
     def on_client_size(self, rows: int, cols: int) -> None:
         if child.get_size(self.master_fd) != (rows, cols):

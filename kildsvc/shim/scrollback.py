@@ -1,11 +1,17 @@
 """From the ring to the journal: raw bytes and readable text, in batches, at journald's pace."""
 
+from __future__ import annotations
+
 import time
 
 from kildsvc.shim import record as rec
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.record import Record
 from kildsvc.shim.text import Cleaner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATCH = 64 * 1024
 # journald counts entries per user, so a batch waits this long for more to come.
@@ -25,9 +31,12 @@ RECOVER_MAX = 256 * 1024
 class Scrollback:
     """The ring itself is the queue: when journald falls a ring behind, the oldest bytes are skipped and announced."""
 
-    def __init__(self, record: Record, journal: Journal, size: tuple[int, int]) -> None:
+    def __init__(
+        self, record: Record, journal: Journal, size: tuple[int, int], on_data: Callable[[bytes], None]
+    ) -> None:
         self._record = record
         self._journal = journal
+        self._on_data = on_data
         self._cleaner = Cleaner(*size)
         self._budget = float(BURST)
         self._budget_at = time.monotonic()
@@ -62,6 +71,7 @@ class Scrollback:
             data = self._record.bytes_between(self._taken, end)
             text = self._clean(data, final and end == self._record.end)
             self._journal.output(text, data, self._taken)
+            self._on_data(data)
             self._taken = end
             self._budget -= len(data)
             if self._cleaner.between_lines:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # More clients than this are refused: each costs a descriptor of the shim's.
-CLIENTS_MAX = 64
+CLIENTS_MAX = 512
 
 
 class Client:

@@ -19,7 +19,9 @@ SIZE_BODY = struct.Struct("<HH")
 HELLO, INPUT, RESIZE = 1, 2, 3
 PING = 4  # answered with PONG when all before it has been taken
 # Shim to client.
-WELCOME = 16  # JSON: run, pid, rows, cols; and of the output that follows: offset, end of the SNAPSHOT, modes, sizes
+# JSON: run, pid, rows, cols, silent_sec since the last output; and of the output that follows: offset, end of the
+# SNAPSHOT, modes, sizes.
+WELCOME = 16
 OUTPUT = 17  # bytes of the terminal, as they come
 SNAPSHOT = 18  # bytes of the terminal from before the attach
 RESYNC = 19  # JSON like WELCOME: the client was too slow, what follows starts anew

@@ -11,7 +11,7 @@ from typing import Any
 
 from kildsvc import paths
 from kildsvc.errors import KildError, NoManager
-from kildsvc.systemd.properties import Property
+from kildsvc.systemd.properties import Property, unit_path
 
 if "pystemd" not in sys.modules and (_spec := importlib.machinery.PathFinder.find_spec("pystemd")):
     # pystemd's own __init__ imports lxml and more, 30 ms of which nothing is used here.
@@ -70,12 +70,6 @@ _SIGNATURES = {
 UNKNOWN = 2**64 - 1
 
 
-def unit_path(unit: str) -> bytes:
-    """Unit name as an object path, the way sd_bus_path_encode does it."""
-    escaped = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):02x}" for c in unit)
-    return _PATH + b"/unit/" + escaped.encode()
-
-
 class Refused(KildError):
     """systemd said no; `kind` is the last part of the D-Bus error's name."""
 
@@ -109,7 +103,7 @@ class Manager:
 
     def get(self, unit: str, *names: str) -> dict[str, Any]:
         """Properties of a unit, as they are now. Empty when the unit is not loaded."""
-        path = unit_path(unit)
+        path = unit_path(unit).encode()
         values = {}
         try:
             for name in names:
@@ -168,7 +162,7 @@ class Manager:
     def listen(self, unit: str) -> None:
         """From here on ends of jobs and changes of the unit are noticed. Before the call that causes them."""
         self._match(_PATH, _MANAGER, b"JobRemoved", self._on_job_removed)
-        self._match(unit_path(unit), _PROPERTIES, b"PropertiesChanged", self._on_changed)
+        self._match(unit_path(unit).encode(), _PROPERTIES, b"PropertiesChanged", self._on_changed)
         self._call(_MANAGER, b"Subscribe")
 
     def wait_job(self, job: str, timeout_sec: float) -> str | None:

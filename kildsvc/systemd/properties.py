@@ -43,3 +43,9 @@ def keeper(name: str) -> list[Property]:
         ("After", "as", [unit_of(name)]),
         ("DefaultDependencies", "b", False),
     ]
+
+
+def unit_path(unit: str) -> str:
+    """Unit name as an object path, the way sd_bus_path_encode does it."""
+    escaped = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):02x}" for c in unit)
+    return f"/org/freedesktop/systemd1/unit/{escaped}"

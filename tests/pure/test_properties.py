@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kildsvc.model import Launch
-from kildsvc.systemd.manager import _encode, unit_path
-from kildsvc.systemd.properties import keeper, service
+from kildsvc.systemd.manager import _encode
+from kildsvc.systemd.properties import keeper, service, unit_path
 
 calm = settings(deadline=None, database=None)
 LAUNCH = Launch(
@@ -137,5 +137,5 @@ def test_every_container_of_a_unit_is_closed(told: list[tuple[str, str, Any]]) -
 
 
 def test_a_unit_is_found_where_systemd_has_it() -> None:
-    assert unit_path("kild-a.b_c.service") == b"/org/freedesktop/systemd1/unit/kild_2da_2eb_5fc_2eservice"
-    assert unit_path("kildkeep-a\\x2db.slice").endswith(b"/kildkeep_2da_5cx2db_2eslice")
+    assert unit_path("kild-a.b_c.service") == "/org/freedesktop/systemd1/unit/kild_2da_2eb_5fc_2eservice"
+    assert unit_path("kildkeep-a\\x2db.slice").endswith("/kildkeep_2da_5cx2db_2eslice")

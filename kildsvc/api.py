@@ -1,0 +1,212 @@
+"""kildsvc for Python programs: `import kildsvc` gives all of this. The command line is made of the same calls.
+
+    import kildsvc
+
+    session = kildsvc.open("api", ["claude"], labels={"team": "web"})
+    result = session.wait(timeout=600)        # or kildsvc.wait("api", "web", any=True)
+    print(result.status, result.exit_code)    # "exited" 0; "alive" None when the time was over
+
+    for one in kildsvc.sessions(states=["running"]):
+        print(one.name, one.idle, one.mark)
+
+    async for event in kildsvc.events():
+        print(event.name, event.event)
+
+Every failure is a kildsvc.KildError with .message, .hint and a stable .code. The calls block, except those that are
+coroutines; a program with a running event loop uses `wait_async`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kildsvc.errors import KildError, NoSuchSession, NotRunning, UsageError
+from kildsvc.model import Event, Mark, Session, Waited
+
+if TYPE_CHECKING:
+    from kildsvc.operations.stop import Stopped
+    from kildsvc.operations.wait import Condition
+
+__all__ = [
+    "Event",
+    "Handle",
+    "KildError",
+    "Mark",
+    "NoSuchSession",
+    "NotRunning",
+    "Session",
+    "UsageError",
+    "Waited",
+    "destroy",
+    "events",
+    "mark",
+    "open",
+    "sessions",
+    "status",
+    "stop",
+    "wait",
+    "wait_async",
+]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A session that was opened."""
+
+    name: str
+    unit: str
+    run: str
+    pid: int | None
+    warnings: list[str]
+
+    def wait(self, timeout: float | None = None, until: str = "exit") -> Waited:
+        return wait(self.name, timeout=timeout, until=until)[0]
+
+    def status(self) -> Session:
+        return status(self.name)
+
+    def stop(self) -> Session:
+        return stop(self.name)[0].session
+
+    def destroy(self, force: bool = False) -> None:
+        destroy(self.name, force)
+
+
+def open(
+    name: str,
+    command: Sequence[str] = (),
+    *,
+    shell: bool = False,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    rows: int = 24,
+    cols: int = 80,
+    grace: float | None = None,
+    note: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Handle:
+    """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
+
+    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed.
+    """
+    from kildsvc.operations.open import Request, open_session
+
+    request = Request(
+        name=name,
+        command=list(command),
+        shell=shell,
+        cwd=cwd,
+        env=tuple(f"{key}={value}" for key, value in (env or {}).items()),
+        rows=rows,
+        cols=cols,
+        grace_usec=None if grace is None else int(grace * 1e6),
+        note=note,
+        labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
+    )
+    opened = open_session(request)
+    return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)
+
+
+def status(name: str) -> Session:
+    """How it is now, or how its last run ended. Raises NoSuchSession."""
+    from kildsvc.operations.sessions import status
+
+    return status(name)
+
+
+def sessions(
+    *,
+    states: Iterable[str] = (),
+    labels: Mapping[str, str] | None = None,
+    cwd: str = "",
+    agent: str = "",
+) -> list[Session]:
+    """All sessions, running and ended, or those that fit."""
+    from kildsvc.operations.sessions import Filter, list_sessions
+
+    return list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+
+
+def stop(*names: str) -> list[Stopped]:
+    """Stops them side by side; every process of them is gone when this returns."""
+    from kildsvc.operations.stop import stop_sessions
+
+    return stop_sessions(list(dict.fromkeys(names)))
+
+
+def destroy(name: str, force: bool = False) -> None:
+    """Forgets a session; with force also one that is running. What it printed stays in the journal."""
+    from kildsvc.operations.stop import destroy
+
+    destroy(name, force)
+
+
+def mark(name: str, state: str, text: str = "") -> Mark:
+    """Says of a running session that it is 'working', 'waiting' or 'done'."""
+    from kildsvc.operations.mark import mark
+
+    return mark(name, state, text)
+
+
+def wait(*names: str, timeout: float | None = None, until: str = "exit", any: bool = False) -> list[Waited]:
+    """Blocks until all of the sessions (or one, with `any`) have ended, or are as `until` says, or time is over.
+
+    `until` is "exit", "ready", "idle=SECONDS" or "output=REGEX". One result per session; with `any` the first.
+    """
+    return asyncio.run(wait_async(*names, timeout=timeout, until=until, any=any))
+
+
+async def wait_async(
+    *names: str, timeout: float | None = None, until: str = "exit", any: bool = False
+) -> list[Waited]:
+    return [result async for result in waiting(names, condition(until), timeout, any)]
+
+
+async def waiting(
+    names: Sequence[str], condition: Condition, timeout: float | None, any: bool
+) -> AsyncGenerator[Waited, None]:
+    """The results of a wait, each as soon as it is there."""
+    from kildsvc.operations.wait import wait
+
+    async with aclosing(wait(list(dict.fromkeys(names)), condition, timeout)) as results:
+        async for result in results:
+            yield result
+            if any and result.reason != "timeout":
+                return
+
+
+def condition(until: str) -> Condition:
+    from kildsvc.operations.wait import Condition
+
+    kind, separator, value = until.partition("=")
+    try:
+        if kind in ("exit", "ready") and not separator:
+            return Condition(kind)
+        if kind == "idle" and value:
+            return Condition(kind, seconds=_seconds(value))
+        if kind == "output" and value:
+            return Condition(kind, pattern=re.compile(value))
+    except (ValueError, re.error) as error:
+        raise UsageError(f"cannot wait for '{until}': {error}") from error
+    raise UsageError(f"cannot wait for '{until}'", "exit, ready, idle=30s or output=REGEX")
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?", text)
+    if not match:
+        raise ValueError(f"'{text}' is not a duration such as 500ms, 30s or 10m")
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2] or "s"]
+
+
+async def events(*names: str, since: str | None = None) -> AsyncGenerator[Event, None]:
+    """What happens to sessions (all, or those named), for ever: from now on, or after the cursor of an event."""
+    from kildsvc.operations.events import events
+
+    async with aclosing(events(list(names), since)) as stream:
+        async for event in stream:
+            yield event

@@ -1,0 +1,208 @@
+"""wait, events, run, mark: what scripts, hooks and other agents use."""
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from contextlib import aclosing
+
+import click
+
+from kildsvc import terminal
+from kildsvc.cli import render
+from kildsvc.cli.options import DURATION, json_option, seconds, session_options
+from kildsvc.errors import KildError, UsageError
+from kildsvc.model import Waited
+
+# How often a person watching is told how it is; nobody else is.
+PROGRESS_SEC = 1.0
+
+
+@click.command("wait")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.option("--any", "one", is_flag=True, help="Until one of them is.")
+@click.option("--all", "every", is_flag=True, help="Until all of them are.  [default]")
+@click.option("--timeout", type=DURATION, help="Wait no longer than this, e.g. 10m.")
+@click.option(
+    "--for", "until", default="exit", show_default=True, metavar="CONDITION", help="exit|ready|idle=30s|output=REGEX"
+)
+@json_option
+def wait_command(
+    names: tuple[str, ...], one: bool, every: bool, timeout: int | None, until: str, as_json: bool
+) -> int:
+    """Wait until sessions have ended, or are ready, silent, or have printed a line.
+
+    Ends with the agent's own exit code (128+n for a signal), of several the first that is not 0; with 0 when
+    the time is over and they live, or the condition came true; with 124 when nothing lives and nobody knows
+    how it ended; with 125 when waiting failed, or the condition cannot come true any more. One line per
+    session on stdout: KILD:WAIT name=… status=… exit_code=… reason=…
+    """
+    from kildsvc import api
+    from kildsvc.operations.wait import exit_code
+
+    if one and every:
+        raise UsageError("--any and --all exclude each other")
+    condition = api.condition(until)
+
+    async def collect() -> list[Waited]:
+        progress = asyncio.create_task(_progress(names[0], len(names))) if sys.stderr.isatty() else None
+        results: list[Waited] = []
+        try:
+            async with aclosing(api.waiting(names, condition, seconds(timeout), one)) as stream:
+                async for result in stream:
+                    hint = _wait_again(names, results, one, timeout, until) if result.reason == "timeout" else ""
+                    render.waited(result, hint, as_json)
+                    results.append(result)
+        finally:
+            if progress:
+                progress.cancel()
+                render.progress("")
+        return results
+
+    results = asyncio.run(collect())
+    left = [result.name for result in results if result.status == "alive" and result.reason == "timeout"]
+    if left and not as_json:
+        verb = "is" if len(left) == 1 else "are"
+        render.note(
+            f"{', '.join(left)} {verb} alive; to go on waiting: {_wait_again(names, results, one, timeout, until)}"
+        )
+    order = list(dict.fromkeys(names))
+    return exit_code(sorted(results, key=lambda result: order.index(result.name)), condition)
+
+
+def _wait_again(names: tuple[str, ...], results: list[Waited], one: bool, timeout: int | None, until: str) -> str:
+    ended = {result.name for result in results if result.reason != "timeout"}
+    command = ["kildsvc", "wait", *(name for name in dict.fromkeys(names) if name not in ended)]
+    command += ["--any"] if one else []
+    command += ["--timeout", f"{(timeout or 0) / 1e6:g}s"]
+    return shlex.join(command + (["--for", until] if until != "exit" else []))
+
+
+async def _progress(name: str, count: int) -> None:
+    from kildsvc.operations.sessions import status
+
+    began = time.monotonic()
+    others = f" and {count - 1} more" if count > 1 else ""
+    while True:
+        await asyncio.sleep(PROGRESS_SEC)
+        try:
+            render.progress(
+                f"{render.duration(time.monotonic() - began)}: {render.signs_of_life(status(name))}{others}"
+            )
+        except KildError:
+            pass  # the wait itself tells
+
+
+@click.command("events")
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--since", metavar="CURSOR|TIME", help="Begin after this cursor, or at a time such as '10 min ago'.")
+@click.option("--no-follow", is_flag=True, help="Only what has happened until now; needs --since.")
+@json_option
+def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, as_json: bool) -> int:
+    """Tell what happens to sessions: opened, ready, attached, detached, idle, bell, mark, ended, recovered, removed.
+
+    One line each, for ever. With --json every line has a cursor, from which --since goes on: nothing is lost
+    or told twice.
+    """
+    from kildsvc.operations.events import past_events
+
+    if no_follow:
+        if not since:
+            raise UsageError("--no-follow needs --since", "kildsvc events --no-follow --since today")
+        for event in past_events(list(names), since):
+            render.event(event, as_json)
+        return 0
+
+    async def follow() -> None:
+        from kildsvc import api
+
+        async with aclosing(api.events(*names, since=since)) as stream:
+            async for event in stream:
+                render.event(event, as_json)
+
+    asyncio.run(follow())
+    return 0
+
+
+@click.command("run", context_settings={"ignore_unknown_options": False})
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@session_options
+@click.option("--rm", "remove", is_flag=True, help="Forget the session when it has ended.")
+@click.option("--detach-on-hup", is_flag=True, help="It goes on when this terminal is closed.")
+@click.option("--raw", is_flag=True, help="The bytes of its terminal, also where ours is none.")
+def run_command(
+    name: str,
+    command: tuple[str, ...],
+    shell: bool,
+    cwd: str | None,
+    env: tuple[str, ...],
+    rows: int | None,
+    cols: int | None,
+    note: str | None,
+    label: tuple[str, ...],
+    remove: bool,
+    detach_on_hup: bool,
+    raw: bool,
+) -> int:
+    """Run COMMAND as session NAME in the foreground, and end with its exit code.
+
+    What it prints is printed; it is not typed to (`kildsvc attach NAME` does that). Ctrl+C stops it, a second
+    one kills it. Exit code 125: failures of our own.
+    """
+    from kildsvc import api
+    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.run import Foreground
+    from kildsvc.operations.wait import Condition, exit_code
+
+    own_rows, own_cols = terminal.size(1)
+    opened = api.open(
+        name,
+        command,
+        shell=shell,
+        cwd=cwd,
+        env=dict(item.partition("=")[::2] for item in env),
+        rows=rows or own_rows or 24,
+        cols=cols or own_cols or 80,
+        grace=0,
+        note=note,
+        labels=parse_labels(label),
+    )
+    for warning in opened.warnings:
+        render.note(warning)
+    with render.Output(raw or os.isatty(1)) as output:
+        foreground = Foreground(name, opened.run, output.write, render.note, detach_on_hup)
+        ended = foreground.stream()
+    if foreground.missing:
+        render.note(f"{foreground.missing} bytes of its output are missing above")
+    if not ended:
+        return 129
+    result = opened.wait()
+    if remove:
+        api.destroy(name)
+    if result.exit_code is None:
+        render.note(f"'{name}' has ended; nobody saw its exit code")
+    return exit_code([result], Condition())
+
+
+@click.command("mark")
+@click.argument("words", nargs=-1, metavar="[NAME] working|waiting|done [TEXT]")
+@json_option
+def mark_command(words: tuple[str, ...], as_json: bool) -> int:
+    """Say what the agent of a session is doing; for the agent's own hooks.
+
+    Shown by status, list and events. Inside a session NAME may be left out: KILD_SESSION has it.
+    """
+    from kildsvc.activity import MARKS
+    from kildsvc.operations.mark import mark
+
+    own = os.environ.get("KILD_SESSION")
+    if own and words and words[0] in MARKS and not (len(words) > 1 and words[1] in MARKS):
+        words = (own, *words)
+    if len(words) < 2:
+        raise UsageError("say of which session, and what", "kildsvc mark NAME working|waiting|done [TEXT]")
+    made = mark(words[0], words[1], " ".join(words[2:]))
+    if as_json:
+        render.document({"name": words[0], "state": made.state, "text": made.text, "at": made.at})
+    return 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kildsvc.shim.lines import Lines
+# Here and not where they are needed: what is loaded before the waiter is forked, the two share.
+from kildsvc.shim.lines import IGNORED, Lines
 
 # What a terminal acts on and does not show (ECMA-48): CSI, strings (OSC, DCS, SOS, PM, APC), short escapes. Every
 # part after ESC is optional, so that a broken sequence is taken as far as it goes, and nothing is looked at twice.
@@ -39,6 +38,8 @@ SEQUENCE_MAX = 64 * 1024
 TAIL_MAX = 8 * 1024
 # What entering the model of the screen costs, in bytes modelled.
 ENTRY_COST = 1024
+# The model takes so many bytes at a time: text with an emoji in it needs four bytes of memory for each character.
+PIECE = 4 * 1024
 # Of repaints that are skipped so much is looked at in the end, for the screen as it stands then.
 SKIPPED_END = 8 * 1024
 
@@ -86,6 +87,9 @@ class Cleaner:
 
     def feed(self, data: bytes, final: bool = False) -> str:
         """The lines that are complete now, each with its newline; at the end whatever there is."""
+        if self._screen and len(data) > PIECE:
+            cuts = range(0, len(data), PIECE)
+            return "".join([self.feed(data[at : at + PIECE], final and at == cuts[-1]) for at in cuts])
         text = self._whole_sequences(data, final)
         self._fed = True
         shown = text
@@ -162,8 +166,6 @@ class Cleaner:
                     break
                 self._enter_model()
             if not reduced:
-                from kildsvc.shim.lines import IGNORED
-
                 text, at, reduced = IGNORED.sub("", text[at:]), 0, True
             assert self._screen
             start, at = at, self._screen.feed(text, at)
@@ -191,8 +193,6 @@ class Cleaner:
         return end
 
     def _enter_model(self) -> None:
-        from kildsvc.shim.lines import Lines  # only for those who need it
-
         self.modelled += ENTRY_COST
         self._screen = Lines(*self._size)
         self._screen.seed(self._tail.split("\n")[:-1][-2 * self._size[0] :])

@@ -5,14 +5,14 @@ import os
 import shlex
 import sys
 import time
-from contextlib import ExitStack
 from typing import Any
 
 import click
 
-from kildsvc import model, terminal
+from kildsvc import model
 from kildsvc.errors import AgentExitedEarly, KildError
 from kildsvc.model import Event, Session, Waited
+from kildsvc.shim.modes import Modes
 from kildsvc.shim.text import Cleaner
 
 _COLOURS = {
@@ -103,8 +103,7 @@ class Output:
 
     def __init__(self, raw: bool) -> None:
         self._cleaner = None if raw else Cleaner()
-        self._stack = ExitStack()
-        self._modes = False
+        self._modes = Modes()
 
     def __enter__(self) -> "Output":
         return self
@@ -112,15 +111,15 @@ class Output:
     def __exit__(self, *_: object) -> None:
         if self._cleaner:
             self._write(self._cleaner.feed(b"", final=True).encode())
-        self._stack.close()
+        elif self._modes.state():
+            self._write(self._modes.resetting())
 
     def write(self, data: bytes) -> None:
         """Raises OSError when nobody reads it."""
         if self._cleaner:
             data = self._cleaner.feed(data).encode()
-        elif b"\x1b" in data and not self._modes:
-            self._modes = True
-            self._stack.enter_context(terminal.modes_restored(1))
+        else:
+            self._modes.feed(data)
         self._write(data)
 
     @staticmethod

@@ -69,7 +69,7 @@ class Foreground:
                         welcomed = True
                         self._fill(json.loads(payload)["offset"])
                     elif kind == wire.RESYNC:
-                        self._fill(wire.OFFSET_BODY.unpack(payload)[0])
+                        self._fill(json.loads(payload)["offset"])
                     elif kind == wire.EXIT:
                         if not welcomed:  # the agent was quicker than our HELLO
                             self._fill(None)

@@ -238,7 +238,7 @@ class _Output:
                         if self._find(payload):
                             on_met()
                     elif kind == wire.RESYNC:
-                        (self._offset,) = wire.OFFSET_BODY.unpack(payload)
+                        self._offset = json.loads(payload)["offset"]
                     elif kind == wire.EXIT:
                         loop.remove_reader(connection.fileno())  # the unit's end follows
                     elif kind == wire.ERROR:

@@ -152,7 +152,8 @@ def test_a_hundred_end_at_once(box: Box) -> None:
     assert waited == {f"s{i}": i % 3 for i in range(1, 101)}
     for subscriber in subscribers:
         subscriber.wait_for("ended", 100)
-        words = subscriber.words()
+        # The first may be silent for half a minute before the last is open.
+        words = [one for one in subscriber.words() if one[1] != "idle"]
         for word in ("opened", "ready", "ended"):
             assert sorted(name for name, event in words if event == word) == sorted(names)
         assert len(words) == 300

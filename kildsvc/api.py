@@ -18,7 +18,6 @@ coroutines; a program with a running event loop uses `wait_async`.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -158,6 +157,8 @@ def wait(*names: str, timeout: float | None = None, until: str = "exit", any: bo
 
     `until` is "exit", "ready", "idle=SECONDS" or "output=REGEX". One result per session; with `any` the first.
     """
+    import asyncio  # not above: most programs, and most commands of ours, do without
+
     return asyncio.run(wait_async(*names, timeout=timeout, until=until, any=any))
 
 

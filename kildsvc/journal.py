@@ -145,9 +145,10 @@ async def follow(matches: list[str], *start: str) -> AsyncGenerator[Entry, None]
                     start = (f"--after-cursor={entry.cursor}",)
                     yield entry
             message = (await process.stderr.read()).decode(errors="replace").strip()
+        except BaseException:
+            process.kill()
+            raise
         finally:
-            if process.returncode is None:
-                process.kill()
             await process.wait()
         if message:
             raise _unreadable(message)

@@ -1,6 +1,5 @@
 """wait, events, run, mark: what scripts, hooks and other agents use."""
 
-import asyncio
 import os
 import shlex
 import sys
@@ -38,6 +37,8 @@ def wait_command(
     how it ended; with 125 when waiting failed, or the condition cannot come true any more. One line per
     session on stdout: KILD:WAIT name=… status=… exit_code=… reason=…
     """
+    import asyncio
+
     from kildsvc import api
     from kildsvc.operations.wait import exit_code
 
@@ -80,6 +81,8 @@ def _wait_again(names: tuple[str, ...], results: list[Waited], one: bool, timeou
 
 
 async def _progress(name: str, count: int) -> None:
+    import asyncio
+
     from kildsvc.operations.sessions import status
 
     began = time.monotonic()
@@ -114,9 +117,11 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
             render.event(event, as_json)
         return 0
 
-    async def follow() -> None:
-        from kildsvc import api
+    import asyncio
 
+    from kildsvc import api
+
+    async def follow() -> None:
         async with aclosing(api.events(*names, since=since)) as stream:
             async for event in stream:
                 render.event(event, as_json)
@@ -152,6 +157,7 @@ def run_command(
     one kills it. Exit code 125: failures of our own.
     """
     from kildsvc import api
+    from kildsvc.environment import parse_assignments
     from kildsvc.operations.open import parse_labels
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
@@ -162,7 +168,7 @@ def run_command(
         command,
         shell=shell,
         cwd=cwd,
-        env=dict(item.partition("=")[::2] for item in env),
+        env=parse_assignments(env),
         rows=rows or own_rows or 24,
         cols=cols or own_cols or 80,
         grace=0,
@@ -194,15 +200,15 @@ def mark_command(words: tuple[str, ...], as_json: bool) -> int:
 
     Shown by status, list and events. Inside a session NAME may be left out: KILD_SESSION has it.
     """
+    from kildsvc import api
     from kildsvc.activity import MARKS
-    from kildsvc.operations.mark import mark
 
     own = os.environ.get("KILD_SESSION")
     if own and words and words[0] in MARKS and not (len(words) > 1 and words[1] in MARKS):
         words = (own, *words)
     if len(words) < 2:
         raise UsageError("say of which session, and what", "kildsvc mark NAME working|waiting|done [TEXT]")
-    made = mark(words[0], words[1], " ".join(words[2:]))
+    made = api.mark(words[0], words[1], " ".join(words[2:]))
     if as_json:
         render.document({"name": words[0], "state": made.state, "text": made.text, "at": made.at})
     return 0

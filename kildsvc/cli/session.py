@@ -5,7 +5,7 @@ import click
 from kildsvc import terminal
 from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import render
-from kildsvc.cli.options import DURATION, json_option, session_options
+from kildsvc.cli.options import DURATION, json_option, seconds, session_options
 from kildsvc.errors import UsageError
 
 
@@ -35,26 +35,27 @@ def open_command(
     Returns when the agent is up, or fails with its exit code and last lines if it ended before. Without
     COMMAND an ended session is run again. Write -- before a COMMAND that has options.
     """
+    from kildsvc import api
+    from kildsvc.environment import parse_assignments
     from kildsvc.errors import AlreadyRunning
-    from kildsvc.operations.open import Request, open_session
+    from kildsvc.operations.open import parse_labels
 
     if attach and as_json:
         raise UsageError("--attach and --json exclude each other")
     own_rows, own_cols = terminal.size(1)
-    request = Request(
-        name=name,
-        command=list(command),
-        shell=shell,
-        cwd=cwd,
-        env=env,
-        rows=rows or own_rows or 24,
-        cols=cols or own_cols or 80,
-        grace_usec=grace,
-        note=note,
-        labels=label,
-    )
     try:
-        opened = open_session(request)
+        opened = api.open(
+            name,
+            command,
+            shell=shell,
+            cwd=cwd,
+            env=parse_assignments(env),
+            rows=rows or own_rows or 24,
+            cols=cols or own_cols or 80,
+            grace=seconds(grace),
+            note=note,
+            labels=parse_labels(label),
+        )
     except AlreadyRunning:
         if not attach:
             raise
@@ -117,11 +118,12 @@ def _attach(name: str, read_only: bool, detach_keys: str) -> int:
 @json_option
 def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int:
     """Stop sessions: SIGTERM, after 10 s SIGKILL, and every process of them is gone."""
-    from kildsvc.operations.stop import everything_but_own, stop_sessions
+    from kildsvc import api
+    from kildsvc.operations.stop import everything_but_own
 
     if bool(names) == everything:
         raise UsageError("give the names of sessions, or --all")
-    stopped = stop_sessions(everything_but_own() if everything else list(dict.fromkeys(names)))
+    stopped = api.stop(*(everything_but_own() if everything else names))
     if as_json:
         render.document([{**one.session.to_json(), "was_running": one.was_running} for one in stopped])
         return 0
@@ -139,9 +141,9 @@ def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int
 @json_option
 def destroy_command(name: str, force: bool, as_json: bool) -> int:
     """Forget session NAME. What it printed stays in the journal."""
-    from kildsvc.operations.stop import destroy
+    from kildsvc import api
 
-    destroy(name, force)
+    api.destroy(name, force)
     if as_json:
         render.document({"name": name, "destroyed": True})
     else:

@@ -2,17 +2,14 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
 from kildsvc.cli import render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import JournalUnreadable, UsageError
-from kildsvc.model import STATES
-
-if TYPE_CHECKING:
-    from kildsvc.operations.sessions import Filter
+from kildsvc.model import STATES, Session
 
 
 @click.command("status")
@@ -23,9 +20,9 @@ def status_command(name: str, as_json: bool) -> int:
 
     Exit code 0 when it is alive, 3 when it has ended, 4 when there is none.
     """
-    from kildsvc.operations.sessions import status
+    from kildsvc import api
 
-    session = status(name)
+    session = api.status(name)
     if as_json:
         render.document(session.to_json())
     else:
@@ -44,36 +41,39 @@ def list_command(
     state: tuple[str, ...], label: tuple[str, ...], cwd: str | None, agent: str | None, watch: bool, as_json: bool
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
+    from kildsvc import api
     from kildsvc.operations.open import parse_labels
-    from kildsvc.operations.sessions import Filter, list_sessions
 
-    wanted = Filter(state, tuple(parse_labels(label).items()), os.path.abspath(cwd) if cwd else "", agent or "")
+    labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
+
+    def find() -> list[Session]:
+        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "")
+
     if watch:
-        _watch(wanted, as_json)
+        _watch(find, as_json)
         return 0
-    sessions = list_sessions(wanted)
+    sessions = find()
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
         render.table(sessions)
-    elif wanted == Filter():
-        render.note("no sessions; 'kildsvc open NAME -- COMMAND' makes one")
-    else:
+    elif state or label or cwd or agent:
         render.note("no session is so")
+    else:
+        render.note("no sessions; 'kildsvc open NAME -- COMMAND' makes one")
     return 0
 
 
-def _watch(wanted: "Filter", as_json: bool) -> None:
+def _watch(find: Callable[[], list[Session]], as_json: bool) -> None:
     import asyncio
     from contextlib import aclosing
 
     from kildsvc.operations.events import changes
-    from kildsvc.operations.sessions import list_sessions
 
     async def follow() -> None:
         async with aclosing(changes()) as stream:
             async for _ in stream:
-                sessions = list_sessions(wanted)
+                sessions = find()
                 if as_json:
                     render.line([session.to_json() for session in sessions])
                 else:

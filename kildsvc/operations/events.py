@@ -131,11 +131,15 @@ class _Lives:
         found = []
         for name in [name for name, deadline in self._suspects.items() if deadline <= time.monotonic()]:
             run = self._begun.get(name) or self._alive[name]
-            self._forget(name, run)
             try:
                 session = sessions.status(name)
-            except NoSuchSession:
+            except NoManager:
+                self._suspects[name] = time.monotonic() + RECORD_SEC
                 continue
+            except NoSuchSession:
+                self._forget(name, run)
+                continue
+            self._forget(name, run)
             # An end that the shim has seen is recorded, and will show.
             if session.run == run and not session.alive and session.exit_code is None:
                 found.append(self._cut_off(name, run, session.ended or time.time(), wait_status(session)))

@@ -129,8 +129,9 @@ class Foreground:
         self._asked += 1
         with Manager() as manager:
             if self._asked == 1:
-                self._say(f"stopping '{self._name}'; once more kills it")
                 manager.stop(unit_of(self._name))
+                if not self._deaf:
+                    self._say(f"stopping '{self._name}'; once more kills it")
             elif self._asked == 2:
                 # Not its shim: that tells how the agent ended.
                 session = sessions.status(self._name)

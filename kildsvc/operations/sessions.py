@@ -100,7 +100,9 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
     )
     if active in _ALIVE_STATES:
         return _alive(manager, session, signs)
-    properties = manager.get(unit_of(name), *_ENDED_PROPERTIES)
+    properties = manager.get(unit_of(name), *_ENDED_PROPERTIES, "ActiveState")
+    if properties["ActiveState"] != active:  # started again while it was asked: these are of two runs
+        return _loaded(manager, name, properties["ActiveState"], metadata)
     ended = read_end(properties)
     state = end_state(ended, properties)
     at = properties["ExecMainExitTimestamp"] / 1e6 or None

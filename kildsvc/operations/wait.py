@@ -17,7 +17,7 @@ from kildsvc.model import Session, Waited, unit_of, wait_status
 from kildsvc.operations import logs, sessions
 from kildsvc.shim import wire
 from kildsvc.shim.text import Cleaner
-from kildsvc.systemd.events import Listener
+from kildsvc.systemd.events import CONNECT_SEC, Listener
 
 EXIT, READY, IDLE, OUTPUT = "exit", "ready", "idle", "output"
 # Exit codes of a wait: nothing lives and nobody knows how it ended; and what was waited for cannot come any more.
@@ -56,7 +56,7 @@ async def wait(names: list[str], condition: Condition, timeout_sec: float | None
     async with Listener() as listener:
         waits = [_Wait(listener, name, condition) for name in names]
         for one in waits:
-            await one.look()
+            await one.look_patiently()
         tasks = {asyncio.create_task(one.result()): one for one in waits}
         loop = asyncio.get_running_loop()
         deadline = None if timeout_sec is None else loop.time() + timeout_sec
@@ -91,12 +91,7 @@ class _Wait:
 
     async def result(self) -> Waited:
         while True:
-            self._changed.clear()
-            try:
-                session = await self.look()
-            except NoManager:  # being executed anew; the listener tells when it is back
-                await self._changed.wait()
-                continue
+            session = await self.look_patiently()
             if not session.alive:
                 return self._ended(session)
             if self._condition.kind == READY and session.state in (model.RUNNING, model.PAUSED):
@@ -110,6 +105,22 @@ class _Wait:
         if not session.alive:
             return self._ended(session)
         return Waited(self._name, "alive", "timeout", run=self._run, cause="it is alive")
+
+    async def look_patiently(self) -> Session:
+        """The same, also while the manager is executed anew. When it stays away the journal may know of an end."""
+        while True:
+            self._changed.clear()
+            try:
+                return await self.look()
+            except NoManager:
+                try:
+                    await asyncio.wait_for(self._changed.wait(), CONNECT_SEC)
+                except TimeoutError:
+                    if not self._run:
+                        raise
+                    session = await self._recorded()
+                    if session.state != model.LOST:
+                        return session
 
     async def look(self) -> Session:
         """How the run is now; from the journal when its unit is gone, or has another run in it."""

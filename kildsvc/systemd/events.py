@@ -34,7 +34,14 @@ class _Direct(MessageBus):  # type: ignore[misc]
     async def connect(self) -> "_Direct":
         await self._authenticate()
         self._loop.add_reader(self._fd, self._message_reader)
+        # Its end is no news to complain of when nobody waits for it any more.
+        self._disconnect_future.add_done_callback(lambda future: future.cancelled() or future.exception())
         return self
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._fd)
+        self._stream.close()
+        self._sock.close()
 
 
 class Listener:
@@ -64,25 +71,24 @@ class Listener:
         return event
 
     async def __aenter__(self) -> "Listener":
-        bus = await self._connect(time.monotonic() + CONNECT_SEC)
-        self._task = asyncio.create_task(self._serve(bus))
+        self._bus = await self._connect(time.monotonic() + CONNECT_SEC)
+        self._task = asyncio.create_task(self._serve())
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         assert self._task
         self._task.cancel()
         await asyncio.wait([self._task])
+        self._bus.close()
 
-    async def _serve(self, bus: _Direct) -> None:
+    async def _serve(self) -> None:
         while True:
             try:
-                await bus.wait_for_disconnect()
+                await self._bus.wait_for_disconnect()
             except (OSError, EOFError):
                 pass  # the manager is executed anew, or has ended
-            except asyncio.CancelledError:
-                bus.disconnect()
-                raise
-            bus = await self._connect(None)
+            self._bus.close()
+            self._bus = await self._connect(None)
 
     async def _connect(self, deadline: float | None) -> _Direct:
         """Until it is done; raises NoManager after the deadline."""

@@ -119,7 +119,10 @@ class Manager:
     @cached_property
     def control_group(self) -> str:
         """Where the cgroups of all units of this manager are."""
-        value = self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, b"ControlGroup", b"s")
+        try:
+            value = self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, b"ControlGroup", b"s")
+        except DBusBaseError as error:
+            raise _translate(error) from error
         return str(value.decode())
 
     # -- telling --------------------------------------------------------------------------------------------

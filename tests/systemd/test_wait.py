@@ -43,15 +43,18 @@ ENDS: dict[str, tuple[str, Callable[[Box, str], None], str, str, int]] = {
 }
 
 
-def start_waiters(box: Box, name: str, count: int) -> list[subprocess.Popen[bytes]]:
+def start_waiters(box: Box, name: str, count: int) -> subprocess.Popen[bytes]:
     """So many at once, one process each; the machine's own shell starts them, to be quick."""
     loop = "for i in $(seq $3); do (timeout 60 $1 wait $2; echo code=$?) & done; wait"
-    return [box.popen("bash", "-c", loop, "bash", box.kild, name, str(count), stdout=subprocess.PIPE)]
+    return box.popen("bash", "-c", loop, "bash", box.kild, name, str(count), stdout=subprocess.PIPE)
 
 
 def listening(box: Box) -> int:
-    """Waiters that have a connection to systemd beside the one they ask with."""
-    return int(box.sh("pgrep -fc 'kildsvc wai[t]' || :"))
+    """Waiters that run and are past their imports: asyncio has made its epoll."""
+    out = box.sh(
+        "for p in $(pgrep -f 'kildsvc wai[t]'); do ls -l /proc/$p/fd 2>/dev/null | grep -c eventpoll; done || :"
+    )
+    return out.split().count("1")
 
 
 @pytest.mark.timeout(180)
@@ -74,14 +77,14 @@ def test_every_end_is_told_right(box: Box, name: str, end: str, moment: str, cou
         )
     box.kildsvc("open", name, "--", "bash", "-c", script)
     if moment == "before":
-        (waiters,) = start_waiters(box, name, count)
+        waiters = start_waiters(box, name, count)
         wait_until("all wait", lambda: listening(box) >= count)
     if moment == "during":
         box.sh("touch ~/go")
     bring_about(box, name)
     if moment == "after":
         box.wait_ended(name)
-        (waiters,) = start_waiters(box, name, count)
+        waiters = start_waiters(box, name, count)
     out = waiters.communicate(timeout=90)[0].decode()
     line = rf"KILD:WAIT name={name} status={status} exit_code={code} reason=exit( signal=\w+)?"
     lines = out.splitlines()
@@ -115,7 +118,7 @@ def test_in_the_first_milliseconds(box: Box, name: str) -> None:
 def test_reload_reexec_bus_and_shim(box: Box, name: str) -> None:
     """Whatever happens beside the session, a wait for it goes on."""
     box.kildsvc("open", name, "--", "bash", "-c", UNTIL_TOLD + "exit 7")
-    (waiters,) = start_waiters(box, name, 3)
+    waiters = start_waiters(box, name, 3)
     wait_until("all wait", lambda: listening(box) >= 3)
     box.run("systemctl", "--user", "daemon-reload")
     box.crash_shim(name)
@@ -127,7 +130,7 @@ def test_reload_reexec_bus_and_shim(box: Box, name: str) -> None:
     box.sh("touch ~/out")
     out = waiters.communicate(timeout=60)[0].decode()
     assert out.count("status=exited exit_code=7") == 3
-    assert out.count("code=7\n") == 6
+    assert out.count("code=7\n") == 3
 
 
 def test_without_a_session_bus(box: Box, name: str) -> None:
@@ -141,7 +144,7 @@ def test_without_a_session_bus(box: Box, name: str) -> None:
 
 def test_a_killed_waiter_touches_nothing(box: Box, name: str) -> None:
     box.kildsvc("open", name, "--", "bash", "-c", UNTIL_TOLD + "exit 4")
-    (waiters,) = start_waiters(box, name, 5)
+    waiters = start_waiters(box, name, 5)
     wait_until("all wait", lambda: listening(box) >= 5)
     box.sh("pkill -KILL -f 'kildsvc wai[t]'")
     waiters.communicate(timeout=30)
@@ -152,7 +155,7 @@ def test_a_killed_waiter_touches_nothing(box: Box, name: str) -> None:
 
 def test_forgotten_while_waited_for(box: Box, name: str) -> None:
     box.kildsvc("open", name, "--", "sleep", "1000")
-    (waiters,) = start_waiters(box, name, 3)
+    waiters = start_waiters(box, name, 3)
     wait_until("all wait", lambda: listening(box) >= 3)
     box.kildsvc("destroy", "--force", name)
     out = waiters.communicate(timeout=60)[0].decode()
@@ -162,12 +165,25 @@ def test_forgotten_while_waited_for(box: Box, name: str) -> None:
 def test_run_again_while_waited_for(box: Box, name: str) -> None:
     """The wait is for the run that was there, not for the name."""
     box.kildsvc("open", name, "--", "sh", "-c", "echo started; sleep 1000")
-    (waiters,) = start_waiters(box, name, 3)
+    waiters = start_waiters(box, name, 3)
     wait_until("all wait", lambda: listening(box) >= 3)
     box.run("systemctl", "--user", "restart", f"kild-{name}")
     out = waiters.communicate(timeout=60)[0].decode()
     assert out.count("status=stopped exit_code=143") == 3, out
     assert box.json("status", name)["state"] == "running"
+
+
+def test_the_manager_stays_away(box: Box, name: str) -> None:
+    """Logged out: nobody is left to ask, but the journal has the end."""
+    box.kildsvc("open", name, "--", "sleep", "1000")
+    waiters = start_waiters(box, name, 3)
+    wait_until("all wait", lambda: listening(box) >= 3)
+    box.root("systemctl", "stop", "user@1000.service")
+    try:
+        out = waiters.communicate(timeout=50)[0].decode()
+        assert out.count("status=stopped exit_code=143") == 3, out
+    finally:
+        box.root("systemctl", "start", "user@1000.service")
 
 
 def test_several(box: Box, name: str) -> None:
@@ -258,7 +274,7 @@ def test_for_idle(box: Box, name: str) -> None:
     session = box.json("status", name)
     assert session["idle"] >= 1
     assert box.kildsvc("logs", name).stdout.split() == ["1", "2", "3", "4", "5", "6"]
-    assert box.kildsvc("wait", name, "--for", "idle=1s", "--timeout", "1ms").stdout.endswith("reason=idle\n")
+    assert box.kildsvc("wait", name, "--for", "idle=1s", "--timeout", "9s").stdout.endswith("reason=idle\n")
 
 
 @pytest.mark.timeout(150)

@@ -27,7 +27,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     box.sh(
         f"""names=$(systemctl --user list-units --all --plain --no-legend 'kild-*.service' | cut -d' ' -f1)
         for unit in $names; do name=${{unit#kild-}}; {box.kild} destroy --force "${{name%.service}}"; done
-        rm -rf ~/.local/state/kildsvc ~/out ~/work""",
+        rm -rf ~/.local/state/kildsvc $XDG_RUNTIME_DIR/kildsvc ~/out ~/work""",
         check=False,
     )
 

@@ -26,9 +26,11 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     yield box
     box.sh(
         f"""names=$(systemctl --user list-units --all --plain --no-legend 'kild-*.service' | cut -d' ' -f1)
-        for unit in $names; do name=${{unit#kild-}}; {box.kild} destroy --force "${{name%.service}}"; done
+        for unit in $names; do name=${{unit#kild-}}; echo "${{name%.service}}"; done |
+            xargs -r -P 2 -n 1 {box.kild} destroy --force
         rm -rf ~/.local/state/kildsvc $XDG_RUNTIME_DIR/kildsvc ~/out ~/work""",
         check=False,
+        timeout=120,
     )
 
 

@@ -24,8 +24,6 @@ EXIT, READY, IDLE, OUTPUT = "exit", "ready", "idle", "output"
 NO_RESULT, NOT_MET = 124, 125
 # journald shows an entry some 10 ms after it was sent, under a flood later.
 RECORD_SEC = 2.0
-# A manager that does not answer is asked again after this.
-RETRY_SEC = 1.0
 # Of a line that does not end only this much is looked at.
 LINE_MAX = 64 * 1024
 

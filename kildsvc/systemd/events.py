@@ -31,6 +31,16 @@ class _Direct(MessageBus):  # type: ignore[misc]
     not answered before the next one (252).
     """
 
+    async def _auth_readline(self) -> str:
+        """As dbus-next does it, but for the end: 0.2.3 reads it for ever, without letting anybody else run."""
+        line = b""
+        while not line.endswith(b"\r\n"):
+            data = await self._loop.sock_recv(self._sock, 2)
+            if not data:
+                raise EOFError  # a manager that ends just now
+            line += data
+        return line[:-2].decode()
+
     async def connect(self) -> "_Direct":
         await self._authenticate()
         self._loop.add_reader(self._fd, self._message_reader)

@@ -125,8 +125,11 @@ def test_stopped_by_another(box: Box, name: str) -> None:
 
 @pytest.mark.smoke
 def test_goes_on_when_the_shim_is_killed(box: Box, name: str) -> None:
-    box.kildsvc("open", name, "--", "bash", "-c", "for i in {1..800}; do echo line $i; sleep .01; done; exit 4")
+    box.kildsvc("open", name, "--", "bash", "-c", "read x; for i in {1..800}; do echo line $i; sleep .01; done; exit 4")
     with attach(box, name) as terminal:
+        # Attached before anything is printed: what was there is drawn, not printed line by line.
+        terminal.read_until(rb"detaches")
+        terminal.type(b"\r")
         terminal.read_until(rb"line 1\r\n")
         box.crash_shim(name, 3)
         assert terminal.wait(60) == 4

@@ -130,7 +130,7 @@ PROGRAMS = {
         ["Escape", ":q!", "Enter"],
     ),
     "less": ("less /etc/services", "tcpmux", ["Space", "/udp", "Enter"], ["q"]),
-    "man": ("man ls", "LS\\(1\\)", ["Space"], ["q"]),
+    "man": ("man -l ~/work/ls.1", "LS\\(1\\)", ["Space"], ["q"]),
     "git log": ("git -C ~/work/repo log --graph --color=always", "commit", ["j", "j"], ["q"]),
     "htop": ("htop -d 50", "Load average", ["Down", "Down"], ["q"]),
     "top": ("top -d 50", "load average", [], ["q"]),
@@ -151,7 +151,9 @@ def test_a_program_is_restored(box: Box, name: str, program: str) -> None:
     command, marker, keys, leave = PROGRAMS[program]
     box.sh(
         """mkdir -p ~/work/repo && cd ~/work/repo && git init -q . && for i in $(seq 40); do
-        git -c user.name=n -c user.email=e commit -q --allow-empty -m "commit number $i"; done"""
+        git -c user.name=n -c user.email=e commit -q --allow-empty -m "commit number $i"; done
+        { printf '.TH LS 1\\n.SH NAME\\nls\\n'; for i in $(seq 40); do
+        printf '.PP\\nParagraph \\\\fB%d\\\\fR of \\\\fIa page\\\\fR.\\n' $i; done; } >~/work/ls.1"""
     )
     script = f"read x; seq 30; printf '\\033[33mbefore\\033[0m\\n'; {command}; echo after; sleep 1000"
     box.kildsvc("open", name, "--rows", "24", "--cols", "80", "--", "bash", "-c", script)

@@ -125,7 +125,8 @@ def test_stopped_by_another(box: Box, name: str) -> None:
 
 @pytest.mark.smoke
 def test_goes_on_when_the_shim_is_killed(box: Box, name: str) -> None:
-    box.kildsvc("open", name, "--", "bash", "-c", "read x; for i in {1..800}; do echo line $i; sleep .01; done; exit 4")
+    count = "read x; for i in {1..800}; do echo line $i; sleep .01; done; exit 4"
+    box.kildsvc("open", name, "--", "bash", "-c", count)
     with attach(box, name) as terminal:
         # Attached before anything is printed: what was there is drawn, not printed line by line.
         terminal.read_until(rb"detaches")

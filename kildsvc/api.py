@@ -70,7 +70,8 @@ class Handle:
         return _run_async(self.wait_async(timeout, until))
 
     async def wait_async(self, timeout: float | None = None, until: str = "exit") -> Waited:
-        return [one async for one in waiting([self.name], condition(until), timeout, False, self.run)][0]
+        (result,) = [one async for one in waiting([self.name], condition(until), timeout, False, self.run)]
+        return result
 
     def status(self) -> Session:
         return status(self.name)

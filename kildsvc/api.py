@@ -19,10 +19,10 @@ coroutines; a program with a running event loop uses `wait_async`.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kildsvc.errors import KildError, NoSuchSession, NotRunning, UsageError
 from kildsvc.model import Event, Mark, Session, Waited
@@ -30,6 +30,8 @@ from kildsvc.model import Event, Mark, Session, Waited
 if TYPE_CHECKING:
     from kildsvc.operations.stop import Stopped
     from kildsvc.operations.wait import Condition
+
+T = TypeVar("T")
 
 __all__ = [
     "Event",
@@ -64,7 +66,12 @@ class Handle:
     warnings: list[str]
 
     def wait(self, timeout: float | None = None, until: str = "exit") -> Waited:
-        return wait(self.name, timeout=timeout, until=until)[0]
+        """For this run of it, whoever runs it again meanwhile."""
+        return _run_async(self.wait_async(timeout, until))
+
+    async def wait_async(self, timeout: float | None = None, until: str = "exit") -> Waited:
+        (result,) = [one async for one in waiting([self.name], condition(until), timeout, False, self.run)]
+        return result
 
     def status(self) -> Session:
         return status(self.name)
@@ -157,9 +164,13 @@ def wait(*names: str, timeout: float | None = None, until: str = "exit", any: bo
 
     `until` is "exit", "ready", "idle=SECONDS" or "output=REGEX". One result per session; with `any` the first.
     """
+    return _run_async(wait_async(*names, timeout=timeout, until=until, any=any))
+
+
+def _run_async(work: Coroutine[Any, Any, T]) -> T:
     import asyncio  # not above: most programs, and most commands of ours, do without
 
-    return asyncio.run(wait_async(*names, timeout=timeout, until=until, any=any))
+    return asyncio.run(work)
 
 
 async def wait_async(
@@ -169,12 +180,12 @@ async def wait_async(
 
 
 async def waiting(
-    names: Sequence[str], condition: Condition, timeout: float | None, any: bool
+    names: Sequence[str], condition: Condition, timeout: float | None, any: bool, run: str | None = None
 ) -> AsyncGenerator[Waited, None]:
     """The results of a wait, each as soon as it is there."""
     from kildsvc.operations.wait import wait
 
-    async with aclosing(wait(list(dict.fromkeys(names)), condition, timeout)) as results:
+    async with aclosing(wait(list(dict.fromkeys(names)), condition, timeout, run)) as results:
         async for result in results:
             yield result
             if any and result.reason != "timeout":

@@ -195,7 +195,7 @@ def table(sessions: list[Session]) -> None:
             when(session, now),
             str(session.pid or ""),
             duration(session.idle) if session.idle is not None else "",
-            session.mark.state if session.mark else "",
+            session.mark.state if session.mark and session.alive else "",
             size(session.memory) if session.memory else "",
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),

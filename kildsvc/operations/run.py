@@ -59,7 +59,8 @@ class Foreground:
         while True:
             for fd, _ in poll.poll():
                 if fd == signal_fd:
-                    for number in os.read(signal_fd, 64):
+                    # SIGHUP is 1, and comes first: who ends our terminal may end us too.
+                    for number in sorted(os.read(signal_fd, 64)):
                         self._on_signal(number)
                     continue
                 for kind, payload in connection.receive():

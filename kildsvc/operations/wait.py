@@ -48,13 +48,17 @@ def _code(waited: Waited, condition: Condition) -> int:
     return waited.exit_code or (0 if condition.kind == EXIT else NOT_MET)
 
 
-async def wait(names: list[str], condition: Condition, timeout_sec: float | None) -> AsyncGenerator[Waited, None]:
+async def wait(
+    names: list[str], condition: Condition, timeout_sec: float | None, run: str | None = None
+) -> AsyncGenerator[Waited, None]:
     """One result per session, as they come; at the time-out one for each that is left.
+
+    For the run that is there now, or the one that is given.
 
     Raises NoSuchSession before anything is waited for when one of them does not exist.
     """
     async with Listener() as listener:
-        waits = [_Wait(listener, name, condition) for name in names]
+        waits = [_Wait(listener, name, condition, run) for name in names]
         for one in waits:
             await one.look_patiently()
         tasks = {asyncio.create_task(one.result()): one for one in waits}
@@ -80,13 +84,13 @@ async def wait(names: list[str], condition: Condition, timeout_sec: float | None
 
 
 class _Wait:
-    """For one run of one session: the one that was there when the wait began."""
+    """For one run of one session: the one that was there when the wait began, if none is given."""
 
-    def __init__(self, listener: Listener, name: str, condition: Condition) -> None:
+    def __init__(self, listener: Listener, name: str, condition: Condition, run: str | None) -> None:
         self._name = model.check_name(name)
         self._condition = condition
         self._changed = listener.watch(unit_of(name))
-        self._run: str | None = None
+        self._run = run
         self._output = _Output(condition)
 
     async def result(self) -> Waited:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dbus_next import MessageType
 from dbus_next.aio import MessageBus
+from dbus_next.errors import AuthError
 
 from kildsvc import paths
 from kildsvc.errors import NoManager
@@ -47,6 +48,16 @@ class _Direct(MessageBus):  # type: ignore[misc]
         # Its end is no news to complain of when nobody waits for it any more.
         self._disconnect_future.add_done_callback(lambda future: future.cancelled() or future.exception())
         return self
+
+    async def _auth_readline(self) -> str:
+        # dbus-next's own never ends when the peer goes away in the middle of it.
+        line = b""
+        while not line.endswith(b"\r\n"):
+            data = await self._loop.sock_recv(self._sock, 1)
+            if not data:
+                raise EOFError
+            line += data
+        return line[:-2].decode()
 
     def close(self) -> None:
         self._loop.remove_reader(self._fd)
@@ -104,9 +115,14 @@ class Listener:
         """Until it is done; raises NoManager after the deadline."""
         while True:
             try:
-                bus = await _Direct(f"unix:path={paths.user_runtime_dir()}/systemd/private").connect()
+                bus = _Direct(f"unix:path={paths.user_runtime_dir()}/systemd/private")
+                try:
+                    await bus.connect()
+                except BaseException:
+                    bus.close()
+                    raise
                 bus.add_message_handler(self._on_message)
-            except (OSError, EOFError, NoManager) as error:
+            except (OSError, EOFError, AuthError, NoManager) as error:
                 if deadline and time.monotonic() > deadline:
                     raise NoManager("cannot reach the systemd user manager", "systemctl --user status") from error
                 await asyncio.sleep(RETRY_SEC)

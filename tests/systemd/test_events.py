@@ -35,8 +35,8 @@ class Subscriber:
         wait_until(f"{count} {word} in {self.words()}", there, deadline_sec)
 
     def close(self) -> None:
-        self._box.run("kill", "-INT", self._pid)
-        assert self._process.wait(30) == 130
+        self._box.run("kill", self._pid)
+        self._process.wait(30)
 
 
 @pytest.mark.smoke

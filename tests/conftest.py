@@ -1,12 +1,16 @@
 """Machines for the tests: booted once per worker, and gone with it."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from box import Box
 
 _BOXES: dict[str, Box] = {}
+
+# Started in the background by a shell, we and all we start would ignore Ctrl+C; the tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -49,16 +49,6 @@ class _Direct(MessageBus):  # type: ignore[misc]
         self._disconnect_future.add_done_callback(lambda future: future.cancelled() or future.exception())
         return self
 
-    async def _auth_readline(self) -> str:
-        # dbus-next's own never ends when the peer goes away in the middle of it.
-        line = b""
-        while not line.endswith(b"\r\n"):
-            data = await self._loop.sock_recv(self._sock, 1)
-            if not data:
-                raise EOFError
-            line += data
-        return line[:-2].decode()
-
     def close(self) -> None:
         self._loop.remove_reader(self._fd)
         self._stream.close()

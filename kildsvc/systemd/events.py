@@ -36,7 +36,7 @@ class _Direct(MessageBus):  # type: ignore[misc]
         """As dbus-next does it, but for the end: 0.2.3 reads it for ever, without letting anybody else run."""
         line = b""
         while not line.endswith(b"\r\n"):
-            data = await self._loop.sock_recv(self._sock, 2)
+            data = await self._loop.sock_recv(self._sock, 1)
             if not data:
                 raise EOFError  # a manager that ends just now
             line += data

@@ -99,7 +99,7 @@ class Metadata:
     note: str = ""
     env_names: list[str] = field(default_factory=list)  # set with --env; their values are not kept
     shell: bool = False
-    grace_usec: int = 200_000
+    grace_usec: int | None = None  # as asked for
     labels: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

@@ -36,6 +36,11 @@ def state_dir() -> Path:
     return Path(base) / "kildsvc"
 
 
+def config_file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "kildsvc" / "config.toml"
+
+
 def metadata_file(name: str) -> Path:
     return state_dir() / "sessions" / f"{name}.json"
 

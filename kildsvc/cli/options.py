@@ -1,11 +1,10 @@
 """Option types that several commands share."""
 
-import re
 from collections.abc import Callable
 
 import click
 
-_UNITS = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000}
+from kildsvc import quantity
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -16,10 +15,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h)?", str(value))
-        if not match:
-            self.fail(f"'{value}' is not a duration such as 500ms, 2s or 10m", param, ctx)
-        return int(float(match[1]) * _UNITS[match[2] or "s"])
+        try:
+            return quantity.duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 DURATION = Duration()

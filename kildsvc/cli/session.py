@@ -59,7 +59,7 @@ def open_command(
     except AlreadyRunning:
         if not attach:
             raise
-        return _attach(name, False, DEFAULT)
+        return _attach(name)
     for warning in opened.warnings:
         render.note(warning)
     if as_json:
@@ -74,7 +74,7 @@ def open_command(
         )
         return 0
     if attach:
-        return _attach(name, False, DEFAULT)
+        return _attach(name)
     render.say(f"{name}: running as {opened.unit}, pid {opened.pid}")
     return 0
 
@@ -82,8 +82,8 @@ def open_command(
 @click.command("attach")
 @click.argument("name")
 @click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
-@click.option("--detach-keys", default=DEFAULT, show_default=True, help="Keys that detach.")
-def attach_command(name: str, read_only: bool, detach_keys: str) -> int:
+@click.option("--detach-keys", metavar="KEYS", help=f"Keys that detach.  [default: {DEFAULT}]")
+def attach_command(name: str, read_only: bool, detach_keys: str | None) -> int:
     """Join the terminal of session NAME.
 
     Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
@@ -92,9 +92,12 @@ def attach_command(name: str, read_only: bool, detach_keys: str) -> int:
     return _attach(name, read_only, detach_keys)
 
 
-def _attach(name: str, read_only: bool, detach_keys: str) -> int:
+def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
+    from kildsvc import config
     from kildsvc.operations.attach import attach
 
+    if detach_keys is None:
+        detach_keys = config.load().get("detach_keys") or DEFAULT
     try:
         chord = Chord(detach_keys)
     except ValueError as error:

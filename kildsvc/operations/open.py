@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kildsvc import environment, journal, model, paths, runtime, store
+from kildsvc import config, environment, journal, model, paths, runtime, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
@@ -61,7 +61,7 @@ def open_session(request: Request) -> Opened:
     warnings: list[str] = []
     remembered = store.load(request.name)
     metadata = _resolve(request, remembered, warnings)
-    launch = _launch(request, metadata)
+    launch = _launch(request, metadata, config.load(metadata.cwd))
     with runtime.locked(request.name) as directory, Manager() as manager:
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
@@ -110,7 +110,7 @@ def _resolve(request: Request, remembered: Metadata | None, warnings: list[str])
         note=request.note if request.note is not None else (remembered.note if remembered else ""),
         env_names=sorted(extra),
         shell=shell,
-        grace_usec=_grace(request, again),
+        grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
         labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
     )
 
@@ -125,13 +125,8 @@ def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
     return labels
 
 
-def _grace(request: Request, again: Metadata | None) -> int:
-    if request.grace_usec is not None:
-        return request.grace_usec
-    return again.grace_usec or DEFAULT_GRACE_USEC if again else DEFAULT_GRACE_USEC
-
-
-def _launch(request: Request, metadata: Metadata) -> Launch:
+def _launch(request: Request, metadata: Metadata, settings: config.Config) -> Launch:
+    grace = (metadata.grace_usec, settings.get("grace"), DEFAULT_GRACE_USEC)
     title = shlex.join(metadata.argv)
     return Launch(
         name=metadata.name,
@@ -151,7 +146,7 @@ def _launch(request: Request, metadata: Metadata) -> Launch:
         limits=environment.limits(),
         last_output=str(paths.last_output_file(metadata.name)),
         version=VERSION,
-        grace_usec=metadata.grace_usec,
+        grace_usec=next(usec for usec in grace if usec is not None),
     )
 
 

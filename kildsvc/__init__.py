@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         events,
         mark,
         open,
+        pause,
         sessions,
         status,
         stop,
+        unpause,
         wait,
         wait_async,
     )
@@ -37,9 +39,11 @@ __all__ = [
     "events",
     "mark",
     "open",
+    "pause",
     "sessions",
     "status",
     "stop",
+    "unpause",
     "wait",
     "wait_async",
 ]

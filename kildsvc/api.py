@@ -47,9 +47,11 @@ __all__ = [
     "events",
     "mark",
     "open",
+    "pause",
     "sessions",
     "status",
     "stop",
+    "unpause",
     "wait",
     "wait_async",
 ]
@@ -143,6 +145,19 @@ def stop(*names: str) -> list[Stopped]:
     from kildsvc.operations.stop import stop_sessions
 
     return stop_sessions(list(dict.fromkeys(names)))
+
+
+def pause(*names: str) -> list[Session]:
+    """Freezes their agents with all they started, until `unpause`. They go on as if nothing had been."""
+    from kildsvc.operations.pause import pause_sessions
+
+    return pause_sessions(list(dict.fromkeys(names)))
+
+
+def unpause(*names: str) -> list[Session]:
+    from kildsvc.operations.pause import unpause_sessions
+
+    return unpause_sessions(list(dict.fromkeys(names)))
 
 
 def destroy(name: str, force: bool = False) -> None:

@@ -15,6 +15,8 @@ _COMMANDS = {
     "open": "session",
     "run": "automate",
     "attach": "session",
+    "pause": "control",
+    "unpause": "control",
     "stop": "session",
     "destroy": "session",
     "status": "show",

@@ -80,6 +80,11 @@ def group_of(manager: Manager, name: str) -> Group:
     return Group(f"{manager.control_group}/kild.slice/{unit_of(name)}")
 
 
+def is_frozen_whole(name: str) -> bool:
+    with Manager() as manager:
+        return group_of(manager, name).frozen_whole
+
+
 def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None) -> Session:
     run, started = activity.read_run(paths.runtime_dir(name))
     session = Session(

@@ -40,8 +40,28 @@ def others(spare: set[int]) -> list[int]:
     path = _procs_file()
     if path is None:
         return []
-    with open(path) as file:
-        return [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
+    found = []
+    # An agent that was paused once is in a group of its own.
+    for procs in (path, _of_agent(path, "cgroup.procs")):
+        try:
+            with open(procs) as file:
+                found += [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def _of_agent(path: str, name: str) -> str:
+    return f"{os.path.dirname(path)}/agent/{name}"
+
+
+def thaw() -> None:
+    """A paused agent could not obey a signal."""
+    try:
+        with open(_of_agent(_procs_file() or "", "cgroup.freeze"), "w") as file:
+            file.write("0")
+    except OSError:
+        pass  # it was never paused, or is for others to thaw: the file system is read-only in a sandbox
 
 
 def open_member(pid: int) -> int:

@@ -291,6 +291,7 @@ class Shim:
 
     def end_agent(self) -> None:
         self.deadlines.setdefault("kill", time.monotonic() + self.launch["stop_usec"] / 1e6)
+        cgroup.thaw()
         self.signal_agent(signal.SIGTERM)
         self.signal_agent(signal.SIGCONT)
         # An interactive shell ignores SIGTERM and obeys SIGHUP, which says that its terminal is gone.

@@ -153,6 +153,10 @@ class Manager:
             if error.kind not in ("NoSuchUnit", "NoSuchProcess", "ESRCH"):
                 raise
 
+    def thaw(self, unit: str) -> None:
+        """Undoes what `systemctl freeze` did."""
+        self._call(_MANAGER, b"ThawUnit", ("s", unit))
+
     def reset_failed(self, unit: str) -> None:
         try:
             self._call(_MANAGER, b"ResetFailedUnit", ("s", unit))

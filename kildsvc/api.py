@@ -28,6 +28,7 @@ from kildsvc.errors import KildError, NoSuchSession, NotRunning, UsageError
 from kildsvc.model import Event, Mark, Session, Waited
 
 if TYPE_CHECKING:
+    from kildsvc.operations.limit import Changed
     from kildsvc.operations.stop import Stopped
     from kildsvc.operations.wait import Condition
 
@@ -45,6 +46,7 @@ __all__ = [
     "Waited",
     "destroy",
     "events",
+    "limit",
     "mark",
     "open",
     "pause",
@@ -97,10 +99,14 @@ def open(
     grace: float | None = None,
     note: str | None = None,
     labels: Mapping[str, str] | None = None,
+    limits: Mapping[str, str | int] | None = None,
+    best_effort: bool = False,
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
-    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed.
+    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed. `limits` are
+    those of the command line, such as {"memory": "4G", "cpu": "200%"}; one that would have no effect here raises
+    NoEffect, or is left out with `best_effort`.
     """
     from kildsvc.operations.open import Request, open_session
 
@@ -115,6 +121,8 @@ def open(
         grace_usec=None if grace is None else int(grace * 1e6),
         note=note,
         labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
+        limits={key: str(value) for key, value in (limits or {}).items()},
+        best_effort=best_effort,
     )
     opened = open_session(request)
     return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)
@@ -145,6 +153,13 @@ def stop(*names: str) -> list[Stopped]:
     from kildsvc.operations.stop import stop_sessions
 
     return stop_sessions(list(dict.fromkeys(names)))
+
+
+def limit(name: str, limits: Mapping[str, str | int], best_effort: bool = False) -> Changed:
+    """Changes limits of a running session; "infinity" takes one away. Returns the session as it is then."""
+    from kildsvc.operations.limit import limit
+
+    return limit(name, {key: str(value) for key, value in limits.items()}, best_effort)
 
 
 def pause(*names: str) -> list[Session]:

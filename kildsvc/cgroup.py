@@ -22,41 +22,39 @@ class Group:
         self._name = path
         self._path = _root() / path.lstrip("/")
 
-    def _read(self, name: str) -> str | None:
+    def read(self, name: str) -> str:
+        """A file of it; empty where there is none: no such controller here, or the group is gone."""
         try:
             return (self._path / name).read_text()
         except OSError:
-            return None  # no such controller here, or the group is gone
+            return ""
 
-    def number(self, name: str) -> int | None:
-        text = self._read(name)
-        return int(text) if text and text.strip().isdigit() else None
-
-    @property
-    def cpu_usec(self) -> int | None:
-        for line in (self._read("cpu.stat") or "").splitlines():
-            if line.startswith("usage_usec "):
-                return int(line.split()[1])
+    def number(self, name: str, key: str = "") -> int | None:
+        """All of a file, or what follows a key in it."""
+        for line in self.read(name).splitlines():
+            words = line.split()
+            if (words[0] == key or not key) and words[-1].isdigit():
+                return int(words[-1])
         return None
 
     @property
     def pids(self) -> list[int]:
-        procs = (self._read(f"{group}/cgroup.procs") or "" for group in (".", AGENT))
+        procs = (self.read(f"{group}/cgroup.procs") for group in (".", AGENT))
         return [int(pid) for text in procs for pid in text.split()]
 
     @property
     def populated(self) -> bool:
-        return "populated 1" in (self._read("cgroup.events") or "")
+        return "populated 1" in self.read("cgroup.events")
 
     @property
     def frozen(self) -> bool:
-        agent = self._read(f"{AGENT}/cgroup.events") or ""
+        agent = self.read(f"{AGENT}/cgroup.events")
         return self.frozen_whole or ("populated 1" in agent and "frozen 1" in agent)
 
     @property
     def frozen_whole(self) -> bool:
         """By `systemctl freeze`, not by us."""
-        return "frozen 1" in (self._read("cgroup.events") or "")
+        return "frozen 1" in self.read("cgroup.events")
 
     def freeze(self, spare: Callable[[int], bool]) -> bool:
         """Freezes every process but those to spare; False when the kernel cannot in time. Raises OSError."""
@@ -64,7 +62,7 @@ class Group:
         group._path.mkdir(exist_ok=True)
         # Frozen first: what comes into it does not fork any more, so that this has an end.
         group._write("cgroup.freeze", "1")
-        while moving := [pid for pid in map(int, (self._read("cgroup.procs") or "").split()) if not spare(pid)]:
+        while moving := [pid for pid in map(int, self.read("cgroup.procs").split()) if not spare(pid)]:
             for pid in moving:
                 try:
                     group._write("cgroup.procs", str(pid))

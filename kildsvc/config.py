@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kildsvc import chord, paths, quantity
+from kildsvc import chord, limits, paths, quantity
 from kildsvc.errors import UsageError
 
 Key = tuple[str, ...]
@@ -68,10 +68,9 @@ _FLAG = _Kind("true or false", (bool,))
 _LIST = _Kind("a list of strings", (list,))
 _DURATION = _Kind("a duration such as 200ms or 5s", (str, int, float), lambda value: quantity.duration(str(value)))
 _CHORD = _Kind("keys such as 'ctrl-space ctrl-q'", (str,), _chord)
-_LIMIT = _Kind("a string or a number", (str, int, float), str)
-
-_LIMIT_NAMES = "memory memory_high swap cpu cpu_weight io_weight tasks runtime nice nofile"
-_LIMITS = dict.fromkeys(_LIMIT_NAMES.split(), _LIMIT)
+_LIMITS = {
+    name: _Kind("a string or a number", (str, int, float), limit.check) for name, limit in limits.TABLE.items()
+}
 _SANDBOX = {"base": _TEXT, "network": _FLAG, "read": _LIST, "write": _LIST, "hide": _LIST}
 # '*' stands for any name.
 _SCHEMA: dict[str, Any] = {
@@ -79,7 +78,7 @@ _SCHEMA: dict[str, Any] = {
     "detach_keys": _CHORD,
     "sandbox": _TEXT,
     "limits": _LIMITS,
-    "slice": _LIMITS,
+    "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},
     "agents": {"*": {"sandbox": _TEXT, "limits": _LIMITS}},
     "sandboxes": {"*": _SANDBOX},
 }

@@ -29,6 +29,10 @@ class NotRunning(KildError):
     exit_code = 3
 
 
+class NoEffect(KildError):
+    code = "NO_EFFECT"
+
+
 class Paused(KildError):
     code = "PAUSED"
 

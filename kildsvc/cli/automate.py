@@ -150,6 +150,8 @@ def run_command(
     cols: int | None,
     note: str | None,
     label: tuple[str, ...],
+    limits: dict[str, str],
+    best_effort: bool,
     remove: bool,
     detach_on_hup: bool,
     raw: bool,
@@ -177,6 +179,8 @@ def run_command(
         grace=0,
         note=note,
         labels=parse_labels(label),
+        limits=limits,
+        best_effort=best_effort,
     )
     for warning in opened.warnings:
         render.note(warning)

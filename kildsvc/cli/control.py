@@ -1,12 +1,34 @@
-"""pause, unpause."""
+"""limit, pause, unpause."""
 
 from collections.abc import Callable
 
 import click
 
 from kildsvc.cli import render
-from kildsvc.cli.options import json_option
+from kildsvc.cli.options import best_effort_option, json_option, limit_options
 from kildsvc.model import Session
+
+
+@click.command("limit")
+@click.argument("name")
+@limit_options
+@best_effort_option
+@json_option
+def limit_command(name: str, limits: dict[str, str], best_effort: bool, as_json: bool) -> int:
+    """Change limits of session NAME while it runs, or show them with what it uses.
+
+    The word infinity takes a limit away. What is changed is remembered for when the session is opened again.
+    """
+    from kildsvc import api
+
+    changed = api.limit(name, limits, best_effort)
+    for warning in changed.warnings:
+        render.note(warning)
+    if as_json:
+        render.document(changed.session.to_json())
+    else:
+        render.limits(changed.session)
+    return 0
 
 
 @click.command("pause")

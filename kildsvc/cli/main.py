@@ -15,6 +15,7 @@ _COMMANDS = {
     "open": "session",
     "run": "automate",
     "attach": "session",
+    "limit": "control",
     "pause": "control",
     "unpause": "control",
     "stop": "session",

@@ -27,6 +27,8 @@ def open_command(
     grace: int | None,
     note: str | None,
     label: tuple[str, ...],
+    limits: dict[str, str],
+    best_effort: bool,
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -55,6 +57,8 @@ def open_command(
             grace=seconds(grace),
             note=note,
             labels=parse_labels(label),
+            limits=limits,
+            best_effort=best_effort,
         )
     except AlreadyRunning:
         if not attach:
@@ -111,8 +115,10 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
         render.note(f"'{name}' has ended; nobody saw its exit code")
         return 125
     how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
-    render.note(f"'{name}' {'was stopped' if outcome.exit['stopped'] else 'has ended'}: {how}")
-    return int(code)
+    word = "was stopped" if outcome.exit["stopped"] else "has ended"
+    late = outcome.exit["timed_out"]
+    render.note(f"'{name}' {'had its time' if late else word}: {how}")
+    return int(code) or (124 if late else 0)
 
 
 @click.command("stop")

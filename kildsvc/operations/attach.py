@@ -29,6 +29,7 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
                 "signal": session.signal,
                 "exit_code": session.exit_code,
                 "stopped": session.state == model.STOPPED,
+                "timed_out": session.state == model.TIMEOUT,
             }
         )
 

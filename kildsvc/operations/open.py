@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kildsvc import config, environment, journal, model, paths, runtime, store
+from kildsvc import config, environment, journal, limits, model, paths, runtime, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
@@ -17,6 +17,7 @@ from kildsvc.errors import (
     UsageError,
 )
 from kildsvc.model import Launch, Metadata, keeper_of, unit_of
+from kildsvc.operations import limit, sessions
 from kildsvc.operations.sessions import read_end
 from kildsvc.shim.text import Cleaner
 from kildsvc.systemd import properties
@@ -45,6 +46,8 @@ class Request:
     grace_usec: int | None = None
     note: str | None = None
     labels: tuple[str, ...] = ()
+    limits: dict[str, str] = field(default_factory=dict)
+    best_effort: bool = False  # limits that would have no effect are left out
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,23 @@ def open_session(request: Request) -> Opened:
     warnings: list[str] = []
     remembered = store.load(request.name)
     metadata = _resolve(request, remembered, warnings)
-    launch = _launch(request, metadata, config.load(metadata.cwd))
+    settings = config.load(metadata.cwd)
+    asked = limit.of_session(metadata, settings)
+    values = limit.read({name: text for name, (text, _) in asked.items()})
+    refuse = limit.refusing(request.best_effort, warnings, {name: origin for name, (_, origin) in asked.items()})
     with runtime.locked(request.name) as directory, Manager() as manager:
+        _refuse_running(manager, request.name)
+        values = limit.with_controllers(manager, values, refuse)
+        limit.check_files(manager, values)
+        launch = _launch(request, metadata, settings, values)
+        limit.limit_slice(manager, settings, request.best_effort, warnings)
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
         runtime.write_launch(launch, directory)
         store.save(metadata)
         try:
-            _start(manager, launch, directory, metadata)
+            _start(manager, launch, directory, metadata, limits.properties(values))
+            limit.confirm(sessions.group_of(manager, request.name), values, refuse)
         except BaseException:
             _undo(manager, request.name, directory, remembered)
             raise
@@ -112,6 +124,7 @@ def _resolve(request: Request, remembered: Metadata | None, warnings: list[str])
         shell=shell,
         grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
         labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
+        limits={**(again.limits if again else {}), **request.limits},
     )
 
 
@@ -125,9 +138,12 @@ def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
     return labels
 
 
-def _launch(request: Request, metadata: Metadata, settings: config.Config) -> Launch:
+def _launch(request: Request, metadata: Metadata, settings: config.Config, values: limits.Values) -> Launch:
     grace = (metadata.grace_usec, settings.get("grace"), DEFAULT_GRACE_USEC)
     title = shlex.join(metadata.argv)
+    own = environment.limits()
+    if files := values.get("nofile"):
+        own["RLIMIT_NOFILE"] = [files, files]
     return Launch(
         name=metadata.name,
         run=secrets.token_hex(6),
@@ -143,24 +159,28 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config) -> La
         rows=request.rows,
         cols=request.cols,
         umask=environment.umask(),
-        limits=environment.limits(),
+        limits=own,
         last_output=str(paths.last_output_file(metadata.name)),
         version=VERSION,
         grace_usec=next(usec for usec in grace if usec is not None),
+        runtime_usec=values.get("runtime") or 0,
+        nice=values.get("nice"),
     )
 
 
-def _make_room(manager: Manager, name: str) -> None:
-    """Refuses a session that lives; lets go of the unit of one that has ended."""
+def _refuse_running(manager: Manager, name: str) -> None:
     found = manager.get(unit_of(name), "LoadState", "ActiveState")
-    if found["LoadState"] != "loaded":
-        return
-    if found["ActiveState"] not in ("inactive", "failed"):
+    if found["LoadState"] == "loaded" and found["ActiveState"] not in ("inactive", "failed"):
         raise AlreadyRunning(
             f"session '{name}' is running already", f"kildsvc attach {name}, or kildsvc stop {name} first"
         )
-    manager.kill(unit_of(name), 9)  # what a crash may have left
-    forget_unit(manager, name)
+
+
+def _make_room(manager: Manager, name: str) -> None:
+    """Lets go of the unit of a session that has ended."""
+    if manager.get(unit_of(name), "LoadState")["LoadState"] == "loaded":
+        manager.kill(unit_of(name), 9)  # what a crash may have left
+        forget_unit(manager, name)
 
 
 def forget_unit(manager: Manager, name: str) -> None:
@@ -179,7 +199,9 @@ def _warn_of_logout(directory: Path, warnings: list[str]) -> None:
     warnings.append("sessions end when you log out; to keep them: loginctl enable-linger")
 
 
-def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata) -> None:
+def _start(
+    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, limits: list[properties.Property]
+) -> None:
     where = (
         metadata.cwd.replace(str(Path.home()), "~", 1) if metadata.cwd.startswith(str(Path.home())) else metadata.cwd
     )
@@ -188,7 +210,7 @@ def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata
     try:
         manager.start_transient(keeper_of(launch.name), properties.keeper(launch.name))
         job = manager.start_transient(
-            launch.unit, properties.service(launch, directory, runtime.interpreter(), description)
+            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, limits)
         )
     except Refused as error:
         raise KildError(f"cannot start '{launch.name}': {error.message}") from error

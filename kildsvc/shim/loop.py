@@ -86,6 +86,7 @@ class Shim:
         notify.store("pty", self.master_fd)
         notify.store("listen", self.server.listener.fileno())
         self.activity.begin()
+        self.memory.begin()
         self.replay.resized(*child.get_size(self.master_fd))
         rows, cols = child.get_size(self.master_fd)
         size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
@@ -173,7 +174,7 @@ class Shim:
             elif name == "oom":
                 if self.record.words[rec.PHASE] != rec.ENDED:
                     self.memory.tell()
-            elif name == "runtime":
+            elif name == "runtime" and not self.stopping:
                 self.record.set_flag(rec.TIMED_OUT)
                 self.end_agent()
 
@@ -314,9 +315,9 @@ class Shim:
         # SIGTERM is the only signal not ignored: a stop was asked for.
         os.read(self.wake_fd, 4096)
         os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))  # for the reaper
+        if not self.stopping and 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
+            self.record.set_flag(rec.TIMED_OUT)  # by systemd, not by a person
         self.stopping = True
-        if 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
-            self.record.set_flag(rec.TIMED_OUT)
         self.record.set_flag(rec.STOPPING)
         self.end_agent()
 

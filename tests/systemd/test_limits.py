@@ -42,6 +42,15 @@ def test_a_crash_of_the_shim_gives_no_more_time(box: Box, name: str) -> None:
     assert (session["state"], session["exit_code"]) == ("timeout", 0)
 
 
+def test_a_stop_in_time_is_a_stop(box: Box, name: str) -> None:
+    """Though its time is over before it has ended."""
+    slow = "trap 'sleep 5; exit 3' TERM; echo up; while :; do sleep .05; done"
+    box.kildsvc("open", name, "--runtime", "4s", "--", "bash", "-c", slow)
+    box.kildsvc("stop", name)
+    session = box.json("status", name)
+    assert (session["state"], session["exit_code"]) == ("stopped", 3)
+
+
 def test_what_the_agent_alone_is_given(box: Box, name: str) -> None:
     """Niceness and open files: the shim keeps its own. Remembered, and of the configuration."""
     settings = "[limits]\nnofile = 300\n[agents.bash.limits]\nnice = 3\n"

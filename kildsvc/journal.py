@@ -57,13 +57,7 @@ def _command(matches: list[str], *options: str) -> list[str]:
 
 def read(matches: list[str], *options: str) -> Iterator[Entry]:
     """Entries of this user that fit, oldest first unless told otherwise. Stop iterating to stop reading."""
-    try:
-        process = subprocess.Popen(
-            _command(matches, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-    except FileNotFoundError as error:
-        raise JournalUnreadable("journalctl is not installed", "install systemd's journal tools") from error
-    with process:
+    with _start(_command(matches, *options)) as process:
         assert process.stdout and process.stderr
         complete = False
         try:
@@ -75,6 +69,19 @@ def read(matches: list[str], *options: str) -> Iterator[Entry]:
         message = process.stderr.read().decode(errors="replace").strip()
     if process.returncode and message:
         raise _unreadable(message)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl+C is for us to deal with
+        )
+    except FileNotFoundError as error:
+        raise JournalUnreadable("journalctl is not installed", "install systemd's journal tools") from error
 
 
 def _unreadable(message: str) -> KildError:
@@ -127,31 +134,33 @@ def parse(stream: IO[bytes]) -> Iterator[Entry]:
 
 async def follow(matches: list[str], *start: str) -> AsyncGenerator[Entry, None]:
     """Entries that fit, for ever, from where the options of journalctl say. Outlives journald, and journalctl."""
-    import asyncio
-
     while True:
-        process = await asyncio.create_subprocess_exec(
-            *_command(matches, "--follow", "--no-tail", *start),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl+C is for us to deal with
-        )
-        assert process.stdout and process.stderr
-        parser = Parser()
-        try:
-            while data := await process.stdout.read(1 << 16):
-                for entry in parser.feed(data):
-                    start = (f"--after-cursor={entry.cursor}",)
-                    yield entry
-            message = (await process.stderr.read()).decode(errors="replace").strip()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            await process.wait()
+        # Not asyncio's own subprocess: it does not see the end of a process of whose output something is unread.
+        with _start(_command(matches, "--follow", "--no-tail", *start)) as process:
+            assert process.stdout and process.stderr
+            parser = Parser()
+            try:
+                while await _readable(process.stdout) and (data := os.read(process.stdout.fileno(), 1 << 16)):
+                    for entry in parser.feed(data):
+                        start = (f"--after-cursor={entry.cursor}",)
+                        yield entry
+                message = process.stderr.read().decode(errors="replace").strip()
+            finally:
+                process.kill()
         if message:
             raise _unreadable(message)
+
+
+async def _readable(stream: IO[bytes]) -> bool:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(stream, ready.set)
+    try:
+        return await ready.wait()
+    finally:
+        loop.remove_reader(stream)
 
 
 def tail() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kildsvc import chord, paths, quantity
+from kildsvc.agents import table
 from kildsvc.errors import UsageError
 
 Key = tuple[str, ...]
@@ -73,6 +74,7 @@ _LIMIT = _Kind("a string or a number", (str, int, float), str)
 _LIMIT_NAMES = "memory memory_high swap cpu cpu_weight io_weight tasks runtime nice nofile"
 _LIMITS = dict.fromkeys(_LIMIT_NAMES.split(), _LIMIT)
 _SANDBOX = {"base": _TEXT, "network": _FLAG, "read": _LIST, "write": _LIST, "hide": _LIST}
+_AGENT = {**dict.fromkeys(table.SETTINGS, _LIST), "takes_terminal": _FLAG}
 # '*' stands for any name.
 _SCHEMA: dict[str, Any] = {
     "grace": _DURATION,
@@ -80,10 +82,12 @@ _SCHEMA: dict[str, Any] = {
     "sandbox": _TEXT,
     "limits": _LIMITS,
     "slice": _LIMITS,
-    "agents": {"*": {"sandbox": _TEXT, "limits": _LIMITS}},
+    "agent": _TEXT,
+    "agents": {"*": {**_AGENT, "sandbox": _TEXT, "limits": _LIMITS}},
+    "env": {"pass": _LIST, "strip": _LIST, "set": {"*": _TEXT}},
     "sandboxes": {"*": _SANDBOX},
 }
-_FROM_A_PROJECT = {"grace"}
+_FROM_A_PROJECT = {"grace", "agent"}
 
 
 # -- reading -----------------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ class Launch:
     grace_usec: int = 200_000
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20
+    takes_terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,12 @@ class Metadata:
     shell: bool = False
     grace_usec: int | None = None  # as asked for
     labels: dict[str, str] = field(default_factory=dict)
+    known: bool = False  # the agent is one of the table's, started as these say
+    yolo: bool = False
+    model: str = ""
+    extra: list[str] = field(default_factory=list)
+    conversations: list[str] = field(default_factory=list)  # newest last
+    wanted: bool = True  # comes back after a reboot: until it is stopped, or ends
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -34,6 +34,11 @@ def get_size(fd: int) -> tuple[int, int]:
     return rows, cols
 
 
+def is_line_by_line(slave_fd: int) -> bool:
+    """Nobody has taken the terminal: it still edits lines itself."""
+    return bool(termios.tcgetattr(slave_fd)[3] & termios.ICANON)
+
+
 def open_terminal(rows: int, cols: int) -> int:
     """A new PTY's master."""
     master_fd, slave_fd = os.openpty()

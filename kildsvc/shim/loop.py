@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INPUT_MAX = 64 * 1024
 # Reads of the terminal in a row before clients and timers have their turn.
 READS_IN_A_ROW = 64
+# An agent known to take the terminal is up when it has; but alive for so long is up too.
+TAKE_SEC = 5.0
 
 
 class Shim:
@@ -69,6 +71,8 @@ class Shim:
         self.stopping = record.flag(rec.STOPPING)
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.over = False
+        self.awaits_terminal = bool(launch["takes_terminal"])
+        self.take_until = 0.0
 
     # -- set-up ---------------------------------------------------------------------------------------------
 
@@ -169,6 +173,8 @@ class Shim:
             self.deadlines["idle"] = self.activity.on_output()
             self.server.pump_all()
             self.answer_queries(before)
+            if self.awaits_terminal:
+                self.on_terminal_taken()
             if self.scrollback.behind >= BATCH and not self.scrollback.throttled:
                 self.flush()
             elif "flush" not in self.deadlines:
@@ -240,12 +246,27 @@ class Shim:
 
     def start_grace(self) -> None:
         self.deadlines["grace"] = time.monotonic() + self.launch["grace_usec"] / 1e6
+        self.take_until = time.monotonic() + TAKE_SEC
 
     def on_ready(self) -> None:
         """The agent has lived through its grace period."""
         if self.record.words[rec.PHASE] != rec.RUNNING or self.stopping:
             return  # it has ended, and its waiter is about to say so
+        if self.awaits_terminal and child.is_line_by_line(self.slave_fd) and time.monotonic() < self.take_until:
+            self.deadlines["grace"] = self.take_until
+            return
         self.say_ready()
+
+    def on_terminal_taken(self) -> None:
+        """Looked for when the agent prints: one that takes the terminal draws on it next."""
+        if child.is_line_by_line(self.slave_fd):
+            return
+        if self.record.flag(rec.READY):
+            self.awaits_terminal = False
+            self.say_running()
+        elif self.deadlines.get("grace") == self.take_until:
+            del self.deadlines["grace"]
+            self.on_ready()
 
     def say_ready(self) -> None:
         self.record.set_flag(rec.READY)
@@ -255,7 +276,9 @@ class Shim:
     def say_running(self, prefix: str = "") -> None:
         count = sum(client.interactive for client in self.server.clients.values())
         attached = f", {count} attached" if count else ""
-        notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}")
+        waiting = self.awaits_terminal and child.is_line_by_line(self.slave_fd)
+        terminal = ", has not taken the terminal yet" if waiting else ""
+        notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}{terminal}")
 
     def on_waiter_exit(self, _: int) -> None:
         if self.exec_fd in self.handlers:

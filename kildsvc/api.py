@@ -95,6 +95,8 @@ def open(
     grace: float | None = None,
     note: str | None = None,
     labels: Mapping[str, str] | None = None,
+    sandbox: str | None = None,
+    write: Sequence[str] = (),
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
@@ -113,6 +115,8 @@ def open(
         grace_usec=None if grace is None else int(grace * 1e6),
         note=note,
         labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
+        sandbox=sandbox,
+        write=tuple(write),
     )
     opened = open_session(request)
     return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)

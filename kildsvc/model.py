@@ -84,6 +84,7 @@ class Launch:
     grace_usec: int = 200_000
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20
+    sandbox: dict[str, Any] | None = None  # what the shim must find true before it starts the agent
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Metadata:
     shell: bool = False
     grace_usec: int | None = None  # as asked for
     labels: dict[str, str] = field(default_factory=dict)
+    sandbox: str = "off"
+    write: list[str] = field(default_factory=list)  # what else it may write to
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -223,6 +226,7 @@ class Session:
     mark: Mark | None = None
     note: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    sandbox: str | None = None  # the profile's name, or 'off'
     before_boot: bool = False
 
     @property

@@ -27,6 +27,8 @@ def open_command(
     grace: int | None,
     note: str | None,
     label: tuple[str, ...],
+    sandbox: str | None,
+    write: tuple[str, ...],
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -55,6 +57,8 @@ def open_command(
             grace=seconds(grace),
             note=note,
             labels=parse_labels(label),
+            sandbox=sandbox,
+            write=write,
         )
     except AlreadyRunning:
         if not attach:

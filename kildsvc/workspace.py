@@ -128,7 +128,7 @@ def _linked(dot_git: str) -> tuple[list[str], list[str]]:
     if not acknowledged or os.path.dirname(own) != f"{common}/worktrees":
         return [], []
     write = [own, *_below(common, _SHARED)]
-    return write, _below(own, ("commondir", "gitdir", "config.worktree"))
+    return write, [common, *_below(own, ("commondir", "gitdir", "config.worktree"))]
 
 
 def _read(path: str) -> str:

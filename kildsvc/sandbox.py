@@ -51,17 +51,24 @@ _TOOLS = (
     "~/.local/share/mise",
     "~/bin",
 )
+# Whoever talks to these acts outside: an X server, by its cookie; container daemons, and sessions of abduco. Those in
+# /run and /tmp are hidden with all that is there.
+_DAEMONS = (
+    "~/.Xauthority",
+    "~/.abduco",
+    "~/.docker/desktop",
+    "~/.docker/run",
+    "~/.colima",
+    "~/.lima",
+    "/var/lib/incus",
+    "/var/lib/lxd",
+    "/var/snap/lxd",
+)
+# The journal holds what every other session printed.
+_OTHERS = ("/var/log/journal", "/var/mail", "/var/spool", "/mnt", "/media")
 BUILT_IN = {
-    # The cookie of an X server: whoever talks to it types into every window.
-    "workspace": Profile("workspace", write=_CACHES, hide=("~/.Xauthority",)),
-    # The journal holds what every other session printed.
-    "strict": Profile(
-        "strict",
-        network=False,
-        home=False,
-        read=_TOOLS,
-        hide=("/var/log/journal", "/var/mail", "/var/spool", "/mnt", "/media"),
-    ),
+    "workspace": Profile("workspace", write=_CACHES, hide=_DAEMONS),
+    "strict": Profile("strict", network=False, home=False, read=_TOOLS, hide=_DAEMONS + _OTHERS),
 }
 
 
@@ -96,7 +103,8 @@ class AgentState:
 
     directories: tuple[str, ...]
     files: tuple[str, ...] = ()
-    # Settings that name programs to run (hooks, servers, plugins), also in runs outside any sandbox: read-only.
+    # Settings that name programs to run (hooks, servers, plugins), also in runs outside any sandbox. Read-only where
+    # they exist; a file that is rewritten outside meanwhile loses its mount, and with it the protection.
     settings: tuple[str, ...] = ()
 
 
@@ -140,6 +148,7 @@ class Places:
     keep: tuple[str, ...] = ()  # read-only inside of what can be written
     empty: tuple[str, ...] = ()  # directories shown as empty
     hide: tuple[str, ...] = ()  # files nobody can open
+    homes: tuple[str, ...] = ()  # where home directories are
     links: tuple[tuple[str, str], ...] = ()  # other names of places: (place, name)
 
 

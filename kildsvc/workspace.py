@@ -61,6 +61,7 @@ def arrange(profile: Profile, launch: Launch, directory: Path, extra: Iterable[s
         keep=_unique(keep),
         empty=_unique(path for path in hide if os.path.isdir(path)),
         hide=_unique(path for path in hide if os.path.isfile(path)),
+        homes=_homes(home),
         links=() if profile.home else tuple(_links(names)),
     )
     _check_names(places)
@@ -87,6 +88,13 @@ def _check_names(places: Places) -> None:
                 f"a sandbox cannot have the path {path!r} in it",
                 "systemd would forget it at a daemon-reload: no blanks, colons, quotes or backslashes",
             )
+
+
+def _homes(home: str) -> tuple[str, ...]:
+    parents = ["/home", "/root"]
+    if not home.startswith(("/var/", "/usr/", "/opt/")) and os.path.dirname(home) != "/":
+        parents.append(os.path.dirname(home))
+    return _unique(os.path.realpath(path) for path in parents if os.path.isdir(path))
 
 
 def _links(names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -119,6 +119,7 @@ ATTACKS: dict[str, Callable[[], bool]] = {
     "use the system bus": lambda: run("busctl", "--system", "list"),
     "use a daemon's socket": lambda: connect("/run/daemon.sock"),
     "use another session's attach socket": lambda: connect(f"{RUNTIME}/kildsvc/{FACTS['victim']}/sock"),
+    "use the SSH agent": lambda: connect(os.environ["SSH_AUTH_SOCK"]),
     "use an abstract socket": lambda: connect("\0outside"),
     "connect by TCP": lambda: connect(("127.0.0.1", FACTS["port"])),
     "read another's memory": lambda: (

@@ -34,4 +34,6 @@ def confine(launch: Launch, metadata: Metadata, settings: Config, directory: Pat
     userns.require()
     places = workspace.arrange(profile, launch, directory, metadata.write)
     expected = sandbox.expectations(profile, places, userns.current())
-    return replace(launch, sandbox=expected), unit_sandbox.sandbox(profile, places)
+    # A directory for temporary files that was made for the caller is not there inside.
+    env = {key: value for key, value in launch.env.items() if key not in ("TMPDIR", "TMP", "TEMP")}
+    return replace(launch, sandbox=expected, env=env), unit_sandbox.sandbox(profile, places)

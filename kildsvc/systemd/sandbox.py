@@ -31,7 +31,7 @@ def sandbox(profile: Profile, places: Places) -> list[Property]:
     empty = [("/run", "ro"), (places.runtime, "mode=0700"), ("/dev/shm", "mode=1777")]
     empty += [(path, "ro") for path in places.empty]
     if not profile.home:
-        empty += [("/home", "ro"), ("/root", "ro"), (places.home, "mode=0700")]
+        empty += [*((path, "ro") for path in places.homes), (places.home, "mode=0700")]
     # A mount point can be neither renamed nor replaced, so each place that matters is one.
     write = [_bind(path) for path in (f"{places.runtime}/systemd/notify", places.session, places.output)]
     write += [_bind(path, missing_ok=True) for path in places.write]

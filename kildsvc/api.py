@@ -100,7 +100,8 @@ def open(
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
-    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed.
+    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed. `sandbox` is
+    the name of a profile (workspace, strict, off), `write` what it may write to beside its work tree.
     """
     from kildsvc.operations.open import Request, open_session
 

@@ -41,7 +41,7 @@ def test_off_is_no_sandbox() -> None:
 
 
 def test_a_profile_is_made_from_others() -> None:
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "workspace": {"write": ["/data"]},
         "lab": {"base": "strict", "network": True, "read": ["/r"], "hide": ["/h"]},
         "more": {"base": "lab", "write": ["/w"]},

@@ -234,6 +234,24 @@ def test_a_forged_work_tree_opens_nothing(box: Box, name: str) -> None:
     assert box.sh("find ~/.ssh -name y; rm -r ~/.ssh/worktrees ~/.ssh/objects") == ""
 
 
+def test_a_session_cannot_trick_who_asks_about_it(box: Box, name: str) -> None:
+    """Its own directory is its to write: pipes and links there neither stop nor mislead us."""
+    box.sh("mkdir -p ~/work ~/.ssh; echo key >~/.ssh/id")
+    box.kildsvc("open", f"{name}-victim", "--", "cat")
+    script = f"""cd $XDG_RUNTIME_DIR/kildsvc/{name}; rm -f run sock mark; mkfifo run mark
+        ln -s ../{name}-victim/sock sock; ln -s /home/dev/.ssh dir
+        cd /home/dev/.local/state/kildsvc/output/{name}; mkfifo last; echo done; sleep 1000"""
+    box.kildsvc("open", name, "--sandbox", "workspace", "--cwd", "/home/dev/work", "--", "sh", "-c", script)
+    wait_until("it is done", lambda: "done" in box.journal(name))
+    assert {one["name"] for one in box.json("list")} == {name, f"{name}-victim"}
+    assert box.kildsvc("send", name, "for nobody else", check=False).returncode != 0
+    box.kildsvc("stop", name)
+    assert box.json("status", name)["state"] == "stopped"
+    box.kildsvc("destroy", name)
+    assert box.sh("cat ~/.ssh/id") == "key\n"
+    assert box.kildsvc("logs", f"{name}-victim").stdout == ""
+
+
 @pytest.mark.parametrize("profile", ["workspace", "strict"])
 def test_an_agent_installed_at_home(box: Box, name: str, profile: str) -> None:
     """It is found with its interpreter and its own files, keeps its state, and cannot change what it runs next."""

@@ -6,10 +6,12 @@ import termios
 from dataclasses import dataclass
 from pathlib import Path
 
+from kildsvc import store
 from kildsvc.model import Mark, Process
 
 MARKS = ("working", "waiting", "done")
 _PTS_MAJOR = 136
+_TEXT_MAX = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,14 @@ class Signs:
 def read_run(directory: Path) -> tuple[str | None, float | None]:
     """Run id and start: the shim writes this file when a run begins and never again."""
     try:
-        return (directory / "run").read_text(), (directory / "run").stat().st_mtime
-    except OSError:
+        return _text(directory / "run"), (directory / "run").stat().st_mtime
+    except (OSError, ValueError):
         return None, None
 
 
 def read(directory: Path) -> Signs:
     try:
-        used = int((directory / "output").read_text())
+        used = int(_text(directory / "output"))
     except (OSError, ValueError):
         used = 0
     return Signs(
@@ -43,6 +45,10 @@ def read(directory: Path) -> Signs:
     )
 
 
+def _text(path: Path) -> str:
+    return store.read_bytes(path, _TEXT_MAX).decode()
+
+
 def _time(path: Path) -> float | None:
     try:
         return path.stat().st_mtime
@@ -52,7 +58,7 @@ def _time(path: Path) -> float | None:
 
 def _mark(path: Path) -> Mark | None:
     try:
-        return Mark(**json.loads(path.read_text()))
+        return Mark(**json.loads(_text(path)))
     except (OSError, ValueError, TypeError):
         return None
 

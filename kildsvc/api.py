@@ -95,10 +95,13 @@ def open(
     grace: float | None = None,
     note: str | None = None,
     labels: Mapping[str, str] | None = None,
+    sandbox: str | None = None,
+    write: Sequence[str] = (),
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
-    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed.
+    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed. `sandbox` is
+    the name of a profile (workspace, strict, off), `write` what it may write to beside its work tree.
     """
     from kildsvc.operations.open import Request, open_session
 
@@ -113,6 +116,8 @@ def open(
         grace_usec=None if grace is None else int(grace * 1e6),
         note=note,
         labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
+        sandbox=sandbox,
+        write=tuple(write),
     )
     opened = open_session(request)
     return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)

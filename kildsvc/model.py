@@ -85,6 +85,7 @@ class Launch:
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20
     takes_terminal: bool = False
+    sandbox: dict[str, Any] | None = None  # what the shim must find true before it starts the agent
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ class Metadata:
     extra: list[str] = field(default_factory=list)
     conversations: list[str] = field(default_factory=list)  # newest last
     wanted: bool = True  # comes back after a reboot: until it is stopped, or ends
+    sandbox: str = "off"
+    write: list[str] = field(default_factory=list)  # what else it may write to
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -230,6 +233,7 @@ class Session:
     mark: Mark | None = None
     note: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    sandbox: str | None = None  # the profile's name, or 'off'
     before_boot: bool = False
 
     @property

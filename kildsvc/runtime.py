@@ -88,7 +88,7 @@ def write_launch(launch: Launch, directory: Path) -> None:
 
 def clear(directory: Path) -> None:
     for path in directory.iterdir() if directory.is_dir() else ():
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,17 @@ from kildsvc import paths
 from kildsvc.errors import KildError
 from kildsvc.model import Metadata
 
+# The shim keeps 256 KiB and a line about them.
+LAST_OUTPUT_MAX = 1 << 20
+
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        # A sandboxed session may have put a link there, to have us write where it cannot.
+        temporary.unlink(missing_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:
@@ -56,10 +62,21 @@ def _parse(name: str, text: str) -> Metadata | None:
         return None
 
 
+def read_bytes(path: Path, most: int) -> bytes:
+    """Of a file that a session writes: never waits, as on a pipe one would, and follows no link. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:
+        return file.read(most) or b""
+
+
+def make_output_dir(name: str) -> None:
+    paths.last_output_file(name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
     """The end of an ended run's output, as the shim left it: what it is, the pinned part, the rest."""
     try:
-        head, _, data = paths.last_output_file(name).read_bytes().partition(b"\n")
+        head, _, data = read_bytes(paths.last_output_file(name), LAST_OUTPUT_MAX).partition(b"\n")
         about = json.loads(head)
         pinned = int(about["pinned"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -69,4 +86,4 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
 
 def forget(name: str) -> None:
     paths.metadata_file(name).unlink(missing_ok=True)
-    paths.last_output_file(name).unlink(missing_ok=True)
+    shutil.rmtree(paths.last_output_file(name).parent, ignore_errors=True)

@@ -147,6 +147,8 @@ def run_command(
     cols: int | None,
     note: str | None,
     label: tuple[str, ...],
+    sandbox: str | None,
+    write: tuple[str, ...],
     remove: bool,
     detach_on_hup: bool,
     raw: bool,
@@ -174,6 +176,8 @@ def run_command(
         grace=0,
         note=note,
         labels=parse_labels(label),
+        sandbox=sandbox,
+        write=write,
     )
     for warning in opened.warnings:
         render.note(warning)

@@ -31,6 +31,10 @@ def seconds(usec: int | None) -> float | None:
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """What `open` and `run` have in common."""
     for option in (
+        click.option("--write", multiple=True, metavar="DIR", help="The sandbox lets it write there too."),
+        click.option(
+            "--sandbox", metavar="PROFILE", help="workspace|strict|off, or one of your settings.  [default: off]"
+        ),
         click.option("--label", multiple=True, metavar="KEY=VALUE", help="For `list --label`; may be given often."),
         click.option("--note", help="A line about the session, shown by list and status."),
         click.option("--cols", type=click.IntRange(1, 9999), help="Width of the terminal until someone attaches."),

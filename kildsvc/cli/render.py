@@ -234,6 +234,7 @@ def details(session: Session) -> None:
         "command": shlex.join(session.command),
         "cwd": home_short(session.cwd),
         "note": session.note,
+        "sandbox": session.sandbox if session.sandbox != "off" else "",
         "unit": session.unit,
         "run": session.run,
         "pid": session.pid,

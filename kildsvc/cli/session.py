@@ -27,6 +27,8 @@ def open_command(
     grace: int | None,
     note: str | None,
     label: tuple[str, ...],
+    sandbox: str | None,
+    write: tuple[str, ...],
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -34,6 +36,10 @@ def open_command(
 
     Returns when the agent is up, or fails with its exit code and last lines if it ended before. Without
     COMMAND an ended session is run again. Write -- before a COMMAND that has options.
+
+    In the sandbox 'workspace' it can write to its work tree, its own state, caches and a /tmp of its own; in
+    'strict' it also has no network and sees no home directory. Neither reaches systemd, D-Bus or other
+    sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
     from kildsvc.environment import parse_assignments
@@ -55,6 +61,8 @@ def open_command(
             grace=seconds(grace),
             note=note,
             labels=parse_labels(label),
+            sandbox=sandbox,
+            write=write,
         )
     except AlreadyRunning:
         if not attach:

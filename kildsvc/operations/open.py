@@ -4,7 +4,8 @@ import os
 import secrets
 import shlex
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kildsvc import config, environment, journal, model, paths, runtime, store
@@ -17,6 +18,7 @@ from kildsvc.errors import (
     UsageError,
 )
 from kildsvc.model import Launch, Metadata, keeper_of, unit_of
+from kildsvc.operations.confine import SET_UP_FAILED, choose, confine
 from kildsvc.operations.sessions import read_end
 from kildsvc.shim.text import Cleaner
 from kildsvc.systemd import properties
@@ -45,6 +47,8 @@ class Request:
     grace_usec: int | None = None
     note: str | None = None
     labels: tuple[str, ...] = ()
+    sandbox: str | None = None
+    write: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,18 @@ def open_session(request: Request) -> Opened:
     warnings: list[str] = []
     remembered = store.load(request.name)
     metadata = _resolve(request, remembered, warnings)
-    launch = _launch(request, metadata, config.load(metadata.cwd))
+    settings = config.load(metadata.cwd)
+    metadata = replace(metadata, sandbox=choose(request.sandbox, remembered, metadata.agent, settings))
+    launch = _launch(request, metadata, settings)
+    launch, fence = confine(launch, metadata, settings, paths.runtime_dir(request.name))
     with runtime.locked(request.name) as directory, Manager() as manager:
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
         runtime.write_launch(launch, directory)
         store.save(metadata)
+        store.make_output_dir(request.name)
         try:
-            _start(manager, launch, directory, metadata)
+            _start(manager, launch, directory, metadata, fence)
         except BaseException:
             _undo(manager, request.name, directory, remembered)
             raise
@@ -112,6 +120,7 @@ def _resolve(request: Request, remembered: Metadata | None, warnings: list[str])
         shell=shell,
         grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
         labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
+        write=[os.path.abspath(os.path.expanduser(path)) for path in request.write] or (again.write if again else []),
     )
 
 
@@ -179,7 +188,9 @@ def _warn_of_logout(directory: Path, warnings: list[str]) -> None:
     warnings.append("sessions end when you log out; to keep them: loginctl enable-linger")
 
 
-def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata) -> None:
+def _start(
+    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, fence: Sequence[properties.Property]
+) -> None:
     where = (
         metadata.cwd.replace(str(Path.home()), "~", 1) if metadata.cwd.startswith(str(Path.home())) else metadata.cwd
     )
@@ -188,7 +199,7 @@ def _start(manager: Manager, launch: Launch, directory: Path, metadata: Metadata
     try:
         manager.start_transient(keeper_of(launch.name), properties.keeper(launch.name))
         job = manager.start_transient(
-            launch.unit, properties.service(launch, directory, runtime.interpreter(), description)
+            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, fence)
         )
     except Refused as error:
         raise KildError(f"cannot start '{launch.name}': {error.message}") from error
@@ -209,6 +220,11 @@ def _failure(manager: Manager, launch: Launch, result: str | None) -> KildError:
     ended = read_end(found)
     if ended.stopped:
         return StoppedWhileStarting(f"session '{launch.name}' was stopped while it was starting")
+    if launch.sandbox and found["ExecMainStatus"] in SET_UP_FAILED:
+        return KildError(
+            f"session '{launch.name}' was not started: systemd could not make its sandbox",
+            f"journalctl --user -u {launch.unit}",
+        )
     if ended.code is None and ended.signal is None:
         return KildError(
             f"session '{launch.name}' did not start: its shim ended with {found['Result']}"

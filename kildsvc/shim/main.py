@@ -11,12 +11,18 @@ import os
 import signal
 import socket
 import sys
+import time
 
-from kildsvc.shim import child, notify
+from kildsvc.shim import child, fence, notify
 from kildsvc.shim import record as rec
-from kildsvc.shim.finish import conclude
+from kildsvc.shim.finish import FAREWELL_SEC, conclude
+from kildsvc.shim.journal import Journal
 from kildsvc.shim.loop import Shim
 from kildsvc.shim.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 def ignore_signals() -> None:
@@ -81,10 +87,22 @@ def start(directory: str, run: str) -> Shim:
         if os.path.exists(mark):
             os.unlink(mark)
     record = Record.create(next_run(directory, run), launch["ring_bytes"])
+    if launch["sandbox"] and (problem := fence.problem(launch["sandbox"])):
+        refuse(launch, record.run, f"its sandbox does not hold: {problem}")
     master_fd = child.open_terminal(launch["rows"], launch["cols"])
     shim = Shim(launch, record, master_fd, listen(f"{directory}/sock"), wake_fd)
     shim.begin()
     return shim
+
+
+def refuse(launch: dict[str, Any], run: str, problem: str) -> NoReturn:
+    """No agent is started; told as one that could not be executed."""
+    fields = {"USER_UNIT": launch["unit"], "KILD_SESSION": launch["name"], "KILD_RUN": run}
+    journal = Journal({**fields, "KILD_AGENT": launch["agent"]})
+    journal.event("ended", f"ended: not executed: {problem}", 4, KILD_EXIT_CODE="127", KILD_EXEC_ERROR=problem)
+    journal.settle_until(time.monotonic() + FAREWELL_SEC)
+    notify.notify(f"STATUS=ended: not executed: {problem}")
+    os._exit(127)
 
 
 def main() -> None:

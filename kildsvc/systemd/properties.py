@@ -1,5 +1,6 @@
 """The unit of a session, as the properties of StartTransientUnit. Pure."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ Property = tuple[str, str, Any]
 SEC = 1_000_000
 
 
-def service(launch: Launch, directory: Path, interpreter: str, description: str) -> list[Property]:
+def service(
+    launch: Launch, directory: Path, interpreter: str, description: str, sandbox: Sequence[Property] = ()
+) -> list[Property]:
     shim = str(directory / f"{launch.run}.shim")
     command = [interpreter, "-SI", shim, launch.name, launch.run]
     reaper = ["/bin/sh", f"{shim}/reap.sh", str(directory)]
@@ -34,6 +37,7 @@ def service(launch: Launch, directory: Path, interpreter: str, description: str)
         ("TimeoutStopUSec", "t", launch.stop_usec + 10 * SEC),
         ("OOMPolicy", "s", "continue"),
         ("LimitCORE", "t", 0),
+        *sandbox,
     ]
 
 

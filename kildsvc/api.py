@@ -87,6 +87,11 @@ def open(
     name: str,
     command: Sequence[str] = (),
     *,
+    agent: str | None = None,
+    prompt: str = "",
+    yolo: bool | None = None,
+    model: str | None = None,
+    resume: str | None = None,
     shell: bool = False,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -100,14 +105,19 @@ def open(
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
-    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed. `sandbox` is
-    the name of a profile (workspace, strict, off), `write` what it may write to beside its work tree.
+    With an agent, `command` is more arguments for it, and `resume` the id of a conversation to go on with ('' is the
+    last). Without a command and an agent an ended session is run again. With `grace` 0 an agent is up when it is
+    executed. `sandbox` is the name of a profile (workspace, strict, off), `write` what it may write to beside its
+    work tree.
     """
-    from kildsvc.operations.open import Request, open_session
+    from kildsvc.operations.agent import Wish
+    from kildsvc.operations.open import open_session
+    from kildsvc.operations.resolve import Request
 
     request = Request(
         name=name,
         command=list(command),
+        wish=Wish(agent, yolo, model, prompt, resume),
         shell=shell,
         cwd=cwd,
         env=tuple(f"{key}={value}" for key, value in (env or {}).items()),

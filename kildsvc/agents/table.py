@@ -1,9 +1,10 @@
 """The agents we know: how each is started, given a prompt, and made to go on with a conversation. Pure.
 
-Arguments are templates: '{}' stands for the value. Where a prompt comes after '--' or behind '=', one that begins with a
-'-' is not taken for an option.
+Arguments are templates: '{}' stands for the value. A prompt comes after '--' or behind '=', so that one that begins
+with a '-' is not taken for an option.
 """
 
+import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -77,6 +78,12 @@ KNOWN = {agent.name: agent for agent in _TABLE}
 SETTINGS = tuple(field.name for field in fields(Agent) if field.name != "name")
 
 
+def name_of(command: str) -> str:
+    """What a command is called: by the name of its agent where we know it."""
+    program = os.path.basename(command).lstrip("-")
+    return next((agent.name for agent in _TABLE if agent.command[0] == program), program) or "agent"
+
+
 def from_settings(name: str, settings: dict[str, Any]) -> Agent:
     """A known agent with the user's changes, or one that only the user knows. Raises UsageError."""
     given = {
@@ -86,7 +93,8 @@ def from_settings(name: str, settings: dict[str, Any]) -> Agent:
         return Agent(**{**known.__dict__, **given})
     if not given.get("command"):
         raise UsageError(f"there is no agent '{name}'", f"known: {', '.join(KNOWN)}; [agents.{name}] command = […]")
-    return Agent(**{"takes_terminal": False, **given, "name": name})
+    own: dict[str, Any] = {"takes_terminal": False, **given, "name": name}
+    return Agent(**own)
 
 
 @dataclass(frozen=True)
@@ -126,3 +134,14 @@ def _filled(agent: Agent, part: str, value: str, problem: str, hint: str = "") -
     if value and not template and problem:
         raise UsageError(f"'{agent.name}' {problem}", hint)
     return [piece.replace("{}", value) for piece in template] if value else []
+
+
+@dataclass(frozen=True)
+class Installed:
+    name: str
+    command: str
+    path: str | None
+    version: str | None
+    can_resume: bool
+    can_yolo: bool
+    default: bool

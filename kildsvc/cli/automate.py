@@ -160,7 +160,7 @@ def run_command(
     """
     from kildsvc import api
     from kildsvc.environment import parse_assignments
-    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.resolve import parse_labels
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
 

@@ -25,6 +25,7 @@ _COMMANDS = {
     "wait": "automate",
     "events": "automate",
     "mark": "automate",
+    "agents": "agents",
 }
 _ALIASES = {"ls": "list"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

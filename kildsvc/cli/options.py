@@ -1,10 +1,14 @@
 """Option types that several commands share."""
 
+import os
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
 from kildsvc import quantity
+from kildsvc.errors import UsageError
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -47,6 +51,51 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
     ):
         command = option(command)
     return command
+
+
+def agent_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Which agent, and how; `wish` makes one thing of it."""
+    for option in (
+        click.option(
+            "--resume",
+            is_flag=False,
+            flag_value="",
+            metavar="[ID]",
+            help="Go on with its last conversation, or with the one of that id.",
+        ),
+        click.option("--model", metavar="MODEL", help="The model the agent should use."),
+        click.option("--yolo/--no-yolo", default=None, help="The agent acts without asking. Think of --sandbox."),
+        click.option("--prompt", metavar="TEXT|-|@FILE", help="What the agent is to do; - is standard input."),
+        click.option("--agent", metavar="AGENT", help="`kildsvc agents` lists them; COMMAND is then more arguments."),
+    ):
+        command = option(command)
+    return command
+
+
+def wish(
+    agent: str | None, prompt: str | None, yolo: bool | None, model: str | None, resume: str | None
+) -> dict[str, Any]:
+    """The keywords of `api.open`, the prompt read from where it is. Raises UsageError."""
+    return {"agent": agent, "prompt": _read_prompt(prompt), "yolo": yolo, "model": model, "resume": resume}
+
+
+def _read_prompt(given: str | None) -> str:
+    if given is None:
+        return ""
+    try:
+        if given == "-":
+            data = sys.stdin.buffer.read()
+        elif given.startswith("@"):
+            with open(os.path.expanduser(given[1:]), "rb") as file:
+                data = file.read()
+        else:
+            return given
+    except OSError as error:
+        raise UsageError(f"--prompt '{given}': {error.strerror}") from error
+    text = data.decode(errors="surrogateescape")
+    if not text.strip():
+        raise UsageError(f"--prompt '{given}' is empty")
+    return text
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included.")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kildsvc import model
+from kildsvc.agents.table import Installed
 from kildsvc.errors import AgentExitedEarly, KildError
 from kildsvc.model import Event, Session, Waited
 from kildsvc.shim.modes import Modes
@@ -215,6 +216,23 @@ def table(sessions: list[Session]) -> None:
         cells = {i: _fit(row[i], widths[i]) for i in keep}
         cells[1] = _colour(cells[1], _COLOURS.get(session.state))
         say("  ".join(cells[i] for i in keep).rstrip())
+
+
+def agents(found: list[Installed]) -> None:
+    head = ["AGENT", "VERSION", "FOUND", "RESUMES", "YOLO"]
+    rows = [
+        [
+            f"{one.name} (default)" if one.default else one.name,
+            one.version or "",
+            one.path or f"no '{one.command}' in PATH",
+            "yes" if one.can_resume else "no",
+            "yes" if one.can_yolo else "no",
+        ]
+        for one in found
+    ]
+    widths = [max(len(line[i]) for line in [head, *rows]) for i in range(len(head))]
+    for line in [head, *rows]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def _columns() -> int:

@@ -42,7 +42,7 @@ def list_command(
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
     from kildsvc import api
-    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.resolve import parse_labels
 
     labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
 

@@ -4,12 +4,11 @@ import os
 import subprocess
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from kildsvc import config, environment
 from kildsvc.agents import table
-from kildsvc.agents.table import Agent, Ask
+from kildsvc.agents.table import Agent, Ask, Installed
 from kildsvc.errors import UsageError
 from kildsvc.model import Metadata
 
@@ -38,7 +37,7 @@ class Chosen:
     paste: str = ""  # a prompt its arguments cannot hold
 
 
-def choose(wish: Wish, extra: list[str], remembered: Metadata | None, settings: config.Config, cwd: str) -> Chosen:
+def choose(wish: Wish, extra: list[str], remembered: Metadata | None, settings: config.Config) -> Chosen:
     """The command line of the agent that was asked for, or that this session ran before. Raises UsageError."""
     name = wish.agent or (remembered.agent if remembered and remembered.known else "")
     before = remembered if remembered and remembered.known and remembered.agent == name else None
@@ -74,7 +73,8 @@ def default(settings: config.Config, env: Mapping[str, str], cwd: str) -> str:
         return found[0]
     if found:
         raise UsageError(
-            f"which agent? {', '.join(found)} are here", f"--agent {found[0]}, or `agent = \"{found[0]}\"` in the settings"
+            f"which agent? {', '.join(found)} are here",
+            f'--agent {found[0]}, or `agent = "{found[0]}"` in the settings',
         )
     raise UsageError("no agent is installed", f"known: {', '.join(table.KNOWN)}; or give a command after --")
 
@@ -85,27 +85,13 @@ def names(settings: config.Config) -> list[str]:
 
 
 def known_conversations(metadata: Metadata) -> list[str]:
-    """The ids we gave or were given; and the one the agent has chosen itself, from its own records."""
-    from kildsvc.agents import transcript
-
-    found = transcript.conversation_id(metadata.agent, metadata.cwd, metadata.created)
-    known = metadata.conversations
-    return [*(one for one in known if one != found), found] if found else known
-
-
-@dataclass(frozen=True)
-class Installed:
-    name: str
-    command: str
-    path: str | None
-    version: str | None
-    can_resume: bool
-    can_yolo: bool
-    default: bool
+    return metadata.conversations
 
 
 def installed() -> list[Installed]:
     """Every known agent: whether it is here, and which version."""
+    from concurrent.futures import ThreadPoolExecutor
+
     settings = config.load()
     env = dict(os.environ)
     try:
@@ -147,5 +133,3 @@ def _version(path: str | None) -> str | None:
         return None
     lines = done.stdout.decode(errors="replace").split("\n")
     return lines[0].strip()[:60] or None if done.returncode == 0 else None
-
-

@@ -1,24 +1,23 @@
 """Opening a session: nothing is said to run before it does, and nothing is left of one that does not."""
 
-import os
 import secrets
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from kildsvc import config, environment, journal, model, paths, runtime, store
+from kildsvc import environment, journal, model, paths, runtime, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
     JournalUnreadable,
     KildError,
     StoppedWhileStarting,
-    UsageError,
 )
 from kildsvc.model import Launch, Metadata, keeper_of, unit_of
-from kildsvc.operations.confine import SET_UP_FAILED, choose, confine
+from kildsvc.operations.confine import SET_UP_FAILED, confine
+from kildsvc.operations.resolve import Request, Resolved, resolve
 from kildsvc.operations.sessions import read_end
 from kildsvc.shim.text import Cleaner
 from kildsvc.systemd import properties
@@ -36,22 +35,6 @@ TITLE_MAX = 60
 
 
 @dataclass(frozen=True)
-class Request:
-    name: str
-    command: list[str] = field(default_factory=list)
-    shell: bool = False
-    cwd: str | None = None
-    env: tuple[str, ...] = ()
-    rows: int = 24
-    cols: int = 80
-    grace_usec: int | None = None
-    note: str | None = None
-    labels: tuple[str, ...] = ()
-    sandbox: str | None = None
-    write: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Opened:
     name: str
     unit: str
@@ -64,11 +47,10 @@ def open_session(request: Request) -> Opened:
     model.check_name(request.name)
     warnings: list[str] = []
     remembered = store.load(request.name)
-    metadata = _resolve(request, remembered, warnings)
-    settings = config.load(metadata.cwd)
-    metadata = replace(metadata, sandbox=choose(request.sandbox, remembered, metadata.agent, settings))
-    launch = _launch(request, metadata, settings)
-    launch, fence = confine(launch, metadata, settings, paths.runtime_dir(request.name))
+    resolved = resolve(request, remembered, warnings)
+    metadata = resolved.metadata
+    launch = _launch(request, resolved)
+    launch, fence = confine(launch, metadata, resolved.settings, paths.runtime_dir(request.name))
     with runtime.locked(request.name) as directory, Manager() as manager:
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
@@ -81,61 +63,24 @@ def open_session(request: Request) -> Opened:
             _undo(manager, request.name, directory, remembered)
             raise
         text = manager.get(launch.unit, "StatusText")["StatusText"]
+    if resolved.paste:
+        _paste(request.name, resolved.paste, warnings)
     pid = text.partition("agent pid ")[2].partition(",")[0]
     return Opened(request.name, launch.unit, launch.run, int(pid) if pid.isdigit() else None, warnings)
 
 
-def _resolve(request: Request, remembered: Metadata | None, warnings: list[str]) -> Metadata:
-    """What to run and where: as asked, else as this session was run before."""
-    if request.command and request.shell:
-        raise UsageError("give either a command or --shell, not both")
-    extra = environment.parse_assignments(request.env)
-    if not request.command and not request.shell:
-        if not remembered:
-            raise UsageError(
-                f"what should '{request.name}' run?", f"kildsvc open {request.name} -- COMMAND…, or --shell"
-            )
-        missing = [name for name in remembered.env_names if name not in extra]
-        if missing:
-            warnings.append(f"values given with --env are not remembered: {', '.join(missing)}")
-    again = remembered if not (request.command or request.shell) else None
-    cwd = environment.find_cwd(request.cwd or (again.cwd if again else None))
-    env = environment.for_agent(os.environ, request.name, cwd, extra)
-    shell = again.shell if again else request.shell
-    if shell:
-        executable = environment.login_shell(env)
-        argv = [f"-{os.path.basename(executable)}"]
-    else:
-        argv = again.argv if again else request.command
-        executable = environment.find_executable(argv[0], cwd, env)
-    return Metadata(
-        name=request.name,
-        argv=argv,
-        executable=executable,
-        agent=os.path.basename(argv[0]).lstrip("-") or "agent",
-        cwd=cwd,
-        created=time.time(),
-        note=request.note if request.note is not None else (remembered.note if remembered else ""),
-        env_names=sorted(extra),
-        shell=shell,
-        grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
-        labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
-        write=[os.path.abspath(os.path.expanduser(path)) for path in request.write] or (again.write if again else []),
-    )
+def _paste(name: str, prompt: str, warnings: list[str]) -> None:
+    from kildsvc.operations.screen import paste_prompt
+
+    try:
+        paste_prompt(name, prompt)
+    except KildError as error:
+        warnings.append(f"the prompt was not given: {error.message}; kildsvc send {name} --paste --enter")
 
 
-def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
-    labels = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key:
-            raise UsageError(f"--label '{item}' is not of the form KEY=VALUE")
-        labels[key] = value
-    return labels
-
-
-def _launch(request: Request, metadata: Metadata, settings: config.Config) -> Launch:
-    grace = (metadata.grace_usec, settings.get("grace"), DEFAULT_GRACE_USEC)
+def _launch(request: Request, resolved: Resolved) -> Launch:
+    metadata = resolved.metadata
+    grace = (metadata.grace_usec, resolved.settings.get("grace"), DEFAULT_GRACE_USEC)
     title = shlex.join(metadata.argv)
     return Launch(
         name=metadata.name,
@@ -145,9 +90,7 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config) -> La
         title=title if len(title) <= TITLE_MAX else title[: TITLE_MAX - 1] + "…",
         executable=metadata.executable,
         argv=metadata.argv,
-        env=environment.for_agent(
-            os.environ, metadata.name, metadata.cwd, environment.parse_assignments(request.env)
-        ),
+        env=resolved.env,
         cwd=metadata.cwd,
         rows=request.rows,
         cols=request.cols,
@@ -156,6 +99,7 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config) -> La
         last_output=str(paths.last_output_file(metadata.name)),
         version=VERSION,
         grace_usec=next(usec for usec in grace if usec is not None),
+        takes_terminal=resolved.takes_terminal,
     )
 
 

@@ -1,7 +1,7 @@
 """Ending a session: whole, and not before every process of it is gone."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kildsvc import model, runtime, store
 from kildsvc.errors import AlreadyRunning, KildError, NoSuchSession
@@ -33,6 +33,8 @@ def stop_sessions(names: list[str]) -> list[Stopped]:
             if found["LoadState"] != "loaded" and not store.load(name):
                 raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")
             running[name] = found["LoadState"] == "loaded" and found["ActiveState"] not in ("inactive", "failed")
+        for name in names:
+            _unwant(name)
         jobs = {}
         for name in names:
             manager.listen(unit_of(name))
@@ -41,6 +43,13 @@ def stop_sessions(names: list[str]) -> list[Stopped]:
         for name in names:
             _wait_gone(manager, name, jobs[name])
     return [Stopped(sessions.status(name), running[name]) for name in names]
+
+
+def _unwant(name: str) -> None:
+    """It does not come back after a reboot: somebody has stopped it."""
+    metadata = store.load(name)
+    if metadata and metadata.wanted:
+        store.save(replace(metadata, wanted=False))
 
 
 def _wait_gone(manager: Manager, name: str, job: str | None) -> None:

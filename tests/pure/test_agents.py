@@ -28,7 +28,7 @@ def test_everything_in_its_place() -> None:
     assert line("gemini", resume="ID", model="pro") == ["gemini", "--resume", "ID", "--model", "pro"]
 
 
-@pytest.mark.parametrize("prompt", ["-p", "--help", "it's \"quoted\" $HOME `x` \\", "two\nlines\n", "{}", "ü 日本"])
+@pytest.mark.parametrize("prompt", ["-p", "--help", 'it\'s "quoted" $HOME `x` \\', "two\nlines\n", "{}", "ü 日本"])
 @pytest.mark.parametrize("name", [name for name, agent in KNOWN.items() if agent.prompt])
 def test_a_prompt_arrives_verbatim_and_is_no_option(name: str, prompt: str) -> None:
     before, last = line(name), line(name, prompt=prompt)[len(line(name)) :]

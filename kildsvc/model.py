@@ -233,6 +233,7 @@ class Session:
     mark: Mark | None = None
     note: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    conversations: list[str] = field(default_factory=list)  # the agent's own ids of them, newest last
     sandbox: str | None = None  # the profile's name, or 'off'
     before_boot: bool = False
 

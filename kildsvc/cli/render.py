@@ -266,6 +266,7 @@ def details(session: Session) -> None:
         "terminal": "taken" if session.took_terminal else "",
         "runs": ", ".join(f"{one.pid} {one.command}" for one in session.children[:5]),
         "mark": _mark(session.mark, now),
+        "talks": ", ".join(session.conversations),
         "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
     }
     for label, value in lines.items():

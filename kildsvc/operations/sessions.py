@@ -232,6 +232,7 @@ def _about(metadata: Metadata | None) -> dict[str, Any]:
         "cwd": metadata.cwd,
         "note": metadata.note,
         "labels": metadata.labels,
+        "conversations": metadata.conversations,
         "sandbox": metadata.sandbox,
     }
 

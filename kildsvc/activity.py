@@ -68,15 +68,32 @@ def processes(pids: list[int], agent: int | None) -> list[Process]:
     found = []
     for pid in pids:
         try:
-            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+            argv = _argv(pid)
             name = Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
         except OSError:
             continue  # gone meanwhile
-        ours = len(argv) > 2 and argv[1] == b"-SI" and argv[2].endswith(b".shim")
-        if pid != agent and not ours and argv:  # a kernel's zombie has no arguments
+        if pid != agent and not _is_ours(argv) and argv:  # a kernel's zombie has no arguments
             command = " ".join(arg.decode(errors="replace") for arg in argv)
             found.append(Process(pid, command if len(command) <= 200 else f"{name} …"))
     return found
+
+
+def is_supporting(pid: int) -> bool:
+    """Whether it is a shim, its waiter or reaper, or about to become one: systemd's child before it is executed."""
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        return program in ("systemd", "systemd-executor") or _is_ours(_argv(pid))
+    except OSError:
+        return False  # gone meanwhile, or somebody else's: no process of ours
+
+
+def _argv(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+
+
+def _is_ours(argv: list[bytes]) -> bool:
+    shim = len(argv) > 2 and argv[1] == b"-SI" and argv[2].endswith(b".shim")
+    return shim or (len(argv) > 1 and argv[1].endswith(b".shim/reap.sh"))
 
 
 def took_terminal(pid: int) -> bool | None:

@@ -28,6 +28,7 @@ from kildsvc.errors import KildError, NoSuchSession, NotRunning, UsageError
 from kildsvc.model import Event, Mark, Session, Waited
 
 if TYPE_CHECKING:
+    from kildsvc.operations.limit import Changed
     from kildsvc.operations.stop import Stopped
     from kildsvc.operations.wait import Condition
 
@@ -45,11 +46,14 @@ __all__ = [
     "Waited",
     "destroy",
     "events",
+    "limit",
     "mark",
     "open",
+    "pause",
     "sessions",
     "status",
     "stop",
+    "unpause",
     "wait",
     "wait_async",
 ]
@@ -102,13 +106,16 @@ def open(
     labels: Mapping[str, str] | None = None,
     sandbox: str | None = None,
     write: Sequence[str] = (),
+    limits: Mapping[str, str | int] | None = None,
+    best_effort: bool = False,
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
     With an agent, `command` is more arguments for it, and `resume` the id of a conversation to go on with ('' is the
     last). Without a command and an agent an ended session is run again. With `grace` 0 an agent is up when it is
     executed. `sandbox` is the name of a profile (workspace, strict, off), `write` what it may write to beside its
-    work tree.
+    work tree. `limits` are those of the command line, such as {"memory": "4G", "cpu": "200%"}; one that would have no
+    effect here raises NoEffect, or is left out with `best_effort`.
     """
     from kildsvc.operations.agent import Wish
     from kildsvc.operations.open import open_session
@@ -128,6 +135,8 @@ def open(
         labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
         sandbox=sandbox,
         write=tuple(write),
+        limits={key: str(value) for key, value in (limits or {}).items()},
+        best_effort=best_effort,
     )
     opened = open_session(request)
     return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)
@@ -158,6 +167,26 @@ def stop(*names: str) -> list[Stopped]:
     from kildsvc.operations.stop import stop_sessions
 
     return stop_sessions(list(dict.fromkeys(names)))
+
+
+def limit(name: str, limits: Mapping[str, str | int], best_effort: bool = False) -> Changed:
+    """Changes limits of a running session; "infinity" takes one away. Returns the session as it is then."""
+    from kildsvc.operations.limit import limit
+
+    return limit(name, {key: str(value) for key, value in limits.items()}, best_effort)
+
+
+def pause(*names: str) -> list[Session]:
+    """Freezes their agents with all they started, until `unpause`. They go on as if nothing had been."""
+    from kildsvc.operations.pause import pause_sessions
+
+    return pause_sessions(list(dict.fromkeys(names)))
+
+
+def unpause(*names: str) -> list[Session]:
+    from kildsvc.operations.pause import unpause_sessions
+
+    return unpause_sessions(list(dict.fromkeys(names)))
 
 
 def destroy(name: str, force: bool = False) -> None:

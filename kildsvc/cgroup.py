@@ -3,7 +3,13 @@
 import os
 import select
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+# The group below the unit's own in which an agent is frozen. Not the unit's: with the shim frozen nobody would
+# answer, and what systemd starts in a frozen group (the reaper, a new shim) hangs, and with it the whole of 257.
+AGENT = "agent"
+FREEZE_SEC = 5.0
 
 
 def _root() -> Path:
@@ -13,39 +19,71 @@ def _root() -> Path:
 
 class Group:
     def __init__(self, path: str) -> None:
+        self._name = path
         self._path = _root() / path.lstrip("/")
 
-    def _read(self, name: str) -> str | None:
+    def read(self, name: str) -> str:
+        """A file of it; empty where there is none: no such controller here, or the group is gone."""
         try:
             return (self._path / name).read_text()
         except OSError:
-            return None  # no such controller here, or the group is gone
+            return ""
 
-    def number(self, name: str) -> int | None:
-        text = self._read(name)
-        return int(text) if text and text.strip().isdigit() else None
-
-    @property
-    def cpu_usec(self) -> int | None:
-        for line in (self._read("cpu.stat") or "").splitlines():
-            if line.startswith("usage_usec "):
-                return int(line.split()[1])
+    def number(self, name: str, key: str = "") -> int | None:
+        """All of a file, or what follows a key in it."""
+        for line in self.read(name).splitlines():
+            words = line.split()
+            if (words[0] == key or not key) and words[-1].isdigit():
+                return int(words[-1])
         return None
 
     @property
     def pids(self) -> list[int]:
-        return [int(pid) for pid in (self._read("cgroup.procs") or "").split()]
+        procs = (self.read(f"{group}/cgroup.procs") for group in (".", AGENT))
+        return [int(pid) for text in procs for pid in text.split()]
 
     @property
     def populated(self) -> bool:
-        return "populated 1" in (self._read("cgroup.events") or "")
+        return "populated 1" in self.read("cgroup.events")
 
     @property
     def frozen(self) -> bool:
-        return "frozen 1" in (self._read("cgroup.events") or "")
+        agent = self.read(f"{AGENT}/cgroup.events")
+        return self.frozen_whole or ("populated 1" in agent and "frozen 1" in agent)
+
+    @property
+    def frozen_whole(self) -> bool:
+        """By `systemctl freeze`, not by us."""
+        return "frozen 1" in self.read("cgroup.events")
+
+    def freeze(self, spare: Callable[[int], bool]) -> bool:
+        """Freezes every process but those to spare; False when the kernel cannot in time. Raises OSError."""
+        group = Group(f"{self._name}/{AGENT}")
+        group._path.mkdir(exist_ok=True)
+        # Frozen first: what comes into it does not fork any more, so that this has an end.
+        group._write("cgroup.freeze", "1")
+        while moving := [pid for pid in map(int, self.read("cgroup.procs").split()) if not spare(pid)]:
+            for pid in moving:
+                try:
+                    group._write("cgroup.procs", str(pid))
+                except ProcessLookupError:
+                    pass  # it has ended
+        return group._wait(lambda: group.frozen_whole or not group.populated, FREEZE_SEC)
+
+    def thaw(self) -> None:
+        for group in (".", AGENT):
+            if self.number(f"{group}/cgroup.freeze"):
+                self._write(f"{group}/cgroup.freeze", "0")
+
+    def _write(self, name: str, text: str) -> None:
+        (self._path / name).write_text(text)
 
     def wait_empty(self, timeout_sec: float) -> bool:
-        """Blocks until no process is left in the group; the kernel wakes us (POLLPRI on cgroup.events)."""
+        """Blocks until no process is left in the group."""
+        return self._wait(lambda: not self.populated, timeout_sec)
+
+    def _wait(self, done: Callable[[], bool], timeout_sec: float) -> bool:
+        """The kernel wakes us (POLLPRI on cgroup.events). A group that is gone is done."""
         deadline = time.monotonic() + timeout_sec
         try:
             fd = os.open(self._path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
@@ -54,7 +92,7 @@ class Group:
         try:
             poll = select.poll()
             poll.register(fd, select.POLLPRI)
-            while self.populated:
+            while not done():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kildsvc import chord, paths, quantity
+from kildsvc import chord, limits, paths, quantity
 from kildsvc.agents import table
 from kildsvc.errors import UsageError
 
@@ -69,10 +69,9 @@ _FLAG = _Kind("true or false", (bool,))
 _LIST = _Kind("a list of strings", (list,))
 _DURATION = _Kind("a duration such as 200ms or 5s", (str, int, float), lambda value: quantity.duration(str(value)))
 _CHORD = _Kind("keys such as 'ctrl-space ctrl-q'", (str,), _chord)
-_LIMIT = _Kind("a string or a number", (str, int, float), str)
-
-_LIMIT_NAMES = "memory memory_high swap cpu cpu_weight io_weight tasks runtime nice nofile"
-_LIMITS = dict.fromkeys(_LIMIT_NAMES.split(), _LIMIT)
+_LIMITS = {
+    name: _Kind("a string or a number", (str, int, float), limit.check) for name, limit in limits.TABLE.items()
+}
 _SANDBOX = {"base": _TEXT, "network": _FLAG, "read": _LIST, "write": _LIST, "hide": _LIST}
 _AGENT = {**dict.fromkeys(table.SETTINGS, _LIST), "takes_terminal": _FLAG}
 # '*' stands for any name.
@@ -81,7 +80,7 @@ _SCHEMA: dict[str, Any] = {
     "detach_keys": _CHORD,
     "sandbox": _TEXT,
     "limits": _LIMITS,
-    "slice": _LIMITS,
+    "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},
     "agent": _TEXT,
     "agents": {"*": {**_AGENT, "sandbox": _TEXT, "limits": _LIMITS}},
     "env": {"pass": _LIST, "strip": _LIST, "set": {"*": _TEXT}},

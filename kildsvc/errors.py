@@ -29,6 +29,17 @@ class NotRunning(KildError):
     exit_code = 3
 
 
+class NoEffect(KildError):
+    code = "NO_EFFECT"
+
+
+class Paused(KildError):
+    code = "PAUSED"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"session '{name}' is paused", f"kildsvc unpause {name}")
+
+
 class NoSuchSession(KildError):
     code = "NO_SUCH_SESSION"
     exit_code = 4

@@ -46,7 +46,8 @@ class Entry:
             signal=self.text("KILD_EXIT_SIGNAL") or None,
             error=self.text("KILD_EXEC_ERROR") or None,
             stopped=self.text("KILD_STOPPED") == "1",
-            oom=self.text("KILD_OOM") == "1",
+            oom=self.text("KILD_OOM"),
+            timed_out=self.text("KILD_TIMED_OUT") == "1",
         )
 
 

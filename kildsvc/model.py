@@ -82,6 +82,8 @@ class Launch:
     last_output: str
     version: str
     grace_usec: int = 200_000
+    runtime_usec: int = 0  # 0: not limited
+    nice: int | None = None
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20
     takes_terminal: bool = False
@@ -111,6 +113,7 @@ class Metadata:
     wanted: bool = True  # comes back after a reboot: until it is stopped, or ends
     sandbox: str = "off"
     write: list[str] = field(default_factory=list)  # what else it may write to
+    limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -134,7 +137,8 @@ class Ended:
     signal: str | None = None
     error: str | None = None  # why the agent could not be executed
     stopped: bool = False
-    oom: bool = False
+    oom: str = ""  # killed for want of memory: the limit and what it had used
+    timed_out: bool = False
 
     @property
     def exit_code(self) -> int | None:
@@ -144,6 +148,8 @@ class Ended:
         return 128 + signal_number(self.signal)
 
     def state(self) -> str:
+        if self.timed_out:
+            return TIMEOUT
         if self.stopped:
             return STOPPED
         if self.oom:
@@ -155,22 +161,27 @@ class Ended:
     def describe(self) -> str:
         if self.error:
             return f"could not be executed: {self.error}"
+        if self.oom:
+            return f"out of memory: {self.oom}"
+        why = "its time was over: " if self.timed_out else ""
         if self.code is not None:
-            return f"exit code {self.code}"
+            return f"{why}exit code {self.code}"
         if self.signal:
-            return f"killed by SIG{self.signal}{', out of memory' if self.oom else ''}"
-        return "nobody saw how it ended"
+            return f"{why}killed by SIG{self.signal}"
+        return f"{why}nobody saw how it ended"
 
 
 def parse_status_text(text: str) -> Ended | None:
     """The end as the shim's STATUS= tells it; None when it tells no end."""
-    if match := re.fullmatch(r"ended: exit (\d+)", text):
-        return Ended(code=int(match[1]))
-    if match := re.fullmatch(r"ended: signal (\w\S*?)(, out of memory)?", text):
-        return Ended(signal=match[1], oom=bool(match[2]))
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
-    return Ended() if text == "ended: unobserved" else None
+    found = re.fullmatch(
+        r"ended: (?:exit (\d+)|signal ([\w+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
+    )
+    if not found:
+        return None
+    code, signal, late, oom = found.groups()
+    return Ended(int(code) if code else None, signal, oom=oom or "", timed_out=bool(late))
 
 
 def signal_number(name: str) -> int:
@@ -225,9 +236,12 @@ class Session:
     idle: float | None = None  # seconds since the last output, or since the start; of a living session
     clients: int | None = None  # people attached
     memory: int | None = None  # bytes
+    memory_peak: int | None = None
+    oom_kills: int | None = None  # processes killed for want of memory
     cpu: float | None = None  # seconds
     cpu_since_output: float | None = None  # seconds: silent and at work is not silent and stuck
     tasks: int | None = None
+    limits: dict[str, float | None] | None = None  # in effect, by the names of limits.TABLE; None in it: no limit
     took_terminal: bool | None = None  # reads keys one by one, as a full-screen agent or a shell's prompt does
     children: list[Process] = field(default_factory=list)
     mark: Mark | None = None

@@ -11,3 +11,11 @@ def duration(text: str) -> int:
     if not match:
         raise ValueError(f"'{text}' is not a duration such as 500ms, 2s or 10m")
     return int(float(match[1]) * _USEC[match[2] or "s"])
+
+
+def size(text: str) -> int:
+    """512M, 1.5G, a bare number of bytes; base 1024, as systemd and the kernel count. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text)
+    if not match:
+        raise ValueError(f"'{text}' is not a size such as 512M or 4G")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2] or " "))

@@ -29,9 +29,11 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_sec: float = DE
 class Box:
     """One machine; the user inside is 'dev'."""
 
-    def __init__(self, name: str, release: str = "host") -> None:
+    def __init__(self, name: str, release: str = "host", vm: bool = False) -> None:
         self.name = name
         self.release = release
+        self.options = ["--vm"] if vm else []
+        self.patience = 6 if vm else 1  # times every deadline: its processor is emulated
         # Where the machine has the same Debian as we, it runs what is installed in our own environment.
         self.kild = str(Path(sys.prefix) / "bin" / "kildsvc") if release == "host" else "/usr/local/bin/kildsvc"
 
@@ -54,7 +56,11 @@ class Box:
 
     def _machine(self, *arguments: str) -> None:
         done = subprocess.run(
-            [MACHINE, "--name", self.name, *arguments], capture_output=True, text=True, timeout=120, check=False
+            [MACHINE, *self.options, "--name", self.name, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120 * self.patience,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
 
@@ -62,10 +68,10 @@ class Box:
         return [str(MACHINE), "--name", self.name, "run", *command]
 
     def run(self, *command: str, check: bool = True, timeout: float = DEADLINE, stdin: str | None = None) -> Result:
-        return self._call(self.argv(*command), check, timeout, stdin)
+        return self._call(self.argv(*command), check, timeout * self.patience, stdin)
 
     def root(self, *command: str, check: bool = True, timeout: float = DEADLINE) -> Result:
-        return self._call([str(MACHINE), "--name", self.name, "root", *command], check, timeout, None)
+        return self._call([str(MACHINE), "--name", self.name, "root", *command], check, timeout * self.patience, None)
 
     def sh(self, script: str, *arguments: str, check: bool = True, timeout: float = DEADLINE) -> str:
         return self.run("bash", "-c", script, "bash", *arguments, check=check, timeout=timeout).stdout
@@ -91,7 +97,7 @@ class Box:
             state = self.show(name, "ActiveState")["ActiveState"]
             return state in ("inactive", "failed") and self.json("status", name)
 
-        value: dict[str, Any] = wait_until(f"{name} ends", ended, deadline_sec)
+        value: dict[str, Any] = wait_until(f"{name} ends", ended, deadline_sec * self.patience)
         return value
 
     def journal(self, name: str) -> str:

@@ -15,18 +15,26 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "box" in metafunc.fixturenames:
-        smoke = metafunc.definition.get_closest_marker("smoke")
-        metafunc.parametrize("box", ["host", "trixie"] if smoke else ["host"], indirect=True)
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        machines = ["vm"] if "vm" in marks else ["host", "trixie"] if "smoke" in marks else ["host"]
+        metafunc.parametrize("box", machines, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("vm"):
+            item.add_marker(pytest.mark.timeout(600))  # the first one boots it
 
 
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """A machine with no session in it."""
-    release = request.param
-    if release not in _BOXES:
-        _BOXES[release] = Box(f"test-{os.getpid()}-{release}", release)
-        _BOXES[release].up()
-    box = _BOXES[release]
+    kind = request.param
+    if kind not in _BOXES:
+        name = f"test-{os.getpid()}-{kind}"
+        _BOXES[kind] = Box(name, vm=True) if kind == "vm" else Box(name, kind)
+        _BOXES[kind].up()
+    box = _BOXES[kind]
     yield box
     box.sh(
         f"""names=$(systemctl --user list-units --all --plain --no-legend 'kild-*.service' | cut -d' ' -f1)

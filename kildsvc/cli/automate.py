@@ -103,7 +103,10 @@ async def _progress(name: str, count: int) -> None:
 @click.option("--no-follow", is_flag=True, help="Only what has happened until now; needs --since.")
 @json_option
 def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, as_json: bool) -> int:
-    """Tell what happens to sessions: opened, ready, attached, detached, idle, bell, mark, ended, recovered, removed.
+    """Tell what happens to sessions.
+
+    opened, ready, attached, detached, idle, bell, mark, paused, resumed, oom (a process was killed for want of
+    memory), ended, recovered, removed.
 
     One line each, for ever. With --json every line has a cursor, from which --since goes on: nothing is lost
     or told twice.
@@ -149,6 +152,8 @@ def run_command(
     label: tuple[str, ...],
     sandbox: str | None,
     write: tuple[str, ...],
+    limits: dict[str, str],
+    best_effort: bool,
     remove: bool,
     detach_on_hup: bool,
     raw: bool,
@@ -178,6 +183,8 @@ def run_command(
         labels=parse_labels(label),
         sandbox=sandbox,
         write=write,
+        limits=limits,
+        best_effort=best_effort,
     )
     for warning in opened.warnings:
         render.note(warning)

@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
 
 from kildsvc import quantity
 from kildsvc.errors import UsageError
+from kildsvc.limits import TABLE
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -32,6 +34,25 @@ def seconds(usec: int | None) -> float | None:
     return None if usec is None else usec / 1e6
 
 
+def limit_options(command: Callable[..., int]) -> Callable[..., int]:
+    """An option for each limit; those given reach the command as one argument, `limits`."""
+
+    @wraps(command)
+    def collected(**arguments: Any) -> int:
+        values = {name: arguments.pop(name) for name in TABLE}
+        return command(limits={name: text for name, text in values.items() if text is not None}, **arguments)
+
+    options = collected
+    for limit in reversed(TABLE.values()):
+        options = click.option(limit.flag, limit.name, metavar=limit.metavar, help=limit.help)(options)
+    return options
+
+
+best_effort_option = click.option(
+    "--best-effort", is_flag=True, help="Do without limits that would have no effect here, with a warning."
+)
+
+
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """What `open` and `run` have in common."""
     for option in (
@@ -39,6 +60,8 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--sandbox", metavar="PROFILE", help="workspace|strict|off, or one of your settings.  [default: off]"
         ),
+        best_effort_option,
+        limit_options,
         click.option("--label", multiple=True, metavar="KEY=VALUE", help="For `list --label`; may be given often."),
         click.option("--note", help="A line about the session, shown by list and status."),
         click.option("--cols", type=click.IntRange(1, 9999), help="Width of the terminal until someone attaches."),

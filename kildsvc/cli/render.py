@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -197,7 +198,7 @@ def table(sessions: list[Session]) -> None:
             str(session.pid or ""),
             duration(session.idle) if session.idle is not None else "",
             session.mark.state if session.mark and session.alive else "",
-            size(session.memory) if session.memory else "",
+            _of(session, "memory", session.memory, size),
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
         ]
@@ -256,9 +257,11 @@ def details(session: Session) -> None:
         "unit": session.unit,
         "run": session.run,
         "pid": session.pid,
-        "memory": size(session.memory) if session.memory else "",
+        "memory": _memory(session),
+        "killed": killed(session.oom_kills),
         "cpu": _cpu(session),
-        "tasks": session.tasks,
+        "tasks": _of(session, "tasks", session.tasks, str),
+        "time": _of(session, "runtime", session.duration, duration) if _limit(session, "runtime") else "",
         "silent": duration(session.idle) if session.idle is not None else "",
         "typed": f"{duration(now - session.last_input)} ago" if session.last_input else "",
         "bell": f"{duration(now - session.last_bell)} ago" if session.last_bell else "",
@@ -274,11 +277,65 @@ def details(session: Session) -> None:
             say(f"  {label + ':':<9}{value}")
 
 
+def _limit(session: Session, name: str) -> float | None:
+    return (session.limits or {}).get(name)
+
+
+def _of(session: Session, name: str, used: float | None, show: Callable[[Any], str]) -> str:
+    """What is used, with the limit beside it."""
+    if used is None:
+        return ""
+    limit = _limit(session, name)
+    return show(used) if limit is None else f"{show(used)} of {show(limit)}"
+
+
+def _memory(session: Session) -> str:
+    peak = f" (peak {size(session.memory_peak)})" if session.memory_peak else ""
+    used = _of(session, "memory", session.memory, size)
+    return used and used + peak
+
+
+def killed(count: int | None) -> str:
+    if not count:
+        return ""
+    return f"{'1 process was' if count == 1 else f'{count} processes were'} killed for want of memory"
+
+
 def _cpu(session: Session) -> str:
     if session.cpu is None:
         return ""
+    most = _limit(session, "cpu")
     since = f", {session.cpu_since_output:.2f} s of it since the last output" if session.cpu_since_output else ""
-    return f"{session.cpu:.2f} s{since}"
+    return f"{session.cpu:.2f} s{since}" + (f", at most {most:g}%" if most is not None else "")
+
+
+def limits(session: Session) -> None:
+    """The limits in effect and what is used of them."""
+    shows: dict[str, Callable[[Any], str]] = {
+        "memory": size,
+        "memory_high": size,
+        "swap": size,
+        "cpu": lambda percent: f"{percent:g}%",
+        "runtime": duration,
+    }
+    uses = {
+        "memory": _memory(session),
+        "cpu": f"{session.cpu:.2f} s" if session.cpu is not None else "",
+        "tasks": str(session.tasks or ""),
+        "runtime": duration(session.duration or 0),
+    }
+    rows = [
+        (name.replace("_", "-"), "none" if value is None else shows.get(name, str)(value), uses.get(name, ""))
+        for name, value in (session.limits or {}).items()
+    ]
+    widths = [max(len(row[i]) for row in [*rows, _LIMIT_HEAD]) for i in range(3)]
+    for row in [_LIMIT_HEAD, *rows]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if session.oom_kills:
+        say(killed(session.oom_kills))
+
+
+_LIMIT_HEAD = ("LIMIT", "VALUE", "USED")
 
 
 def _mark(mark: model.Mark | None, now: float) -> str:

@@ -37,6 +37,8 @@ def open_command(
     label: tuple[str, ...],
     sandbox: str | None,
     write: tuple[str, ...],
+    limits: dict[str, str],
+    best_effort: bool,
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -77,6 +79,8 @@ def open_command(
             labels=parse_labels(label),
             sandbox=sandbox,
             write=write,
+            limits=limits,
+            best_effort=best_effort,
         )
     except AlreadyRunning:
         if not attach:
@@ -151,8 +155,10 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
         render.note(f"'{name}' has ended; nobody saw its exit code")
         return 125
     how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
-    render.note(f"'{name}' {'was stopped' if outcome.exit['stopped'] else 'has ended'}: {how}")
-    return int(code)
+    word = "was stopped" if outcome.exit["stopped"] else "has ended"
+    late = outcome.exit["timed_out"]
+    render.note(f"'{name}' {'had its time' if late else word}: {how}")
+    return int(code) or (124 if late else 0)
 
 
 @click.command("stop")

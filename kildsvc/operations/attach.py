@@ -3,7 +3,7 @@
 from kildsvc import model, paths
 from kildsvc.attach import Attachment, Disconnected, Outcome
 from kildsvc.chord import Chord
-from kildsvc.errors import KildError, NotRunning
+from kildsvc.errors import KildError, NotRunning, Paused
 from kildsvc.model import unit_of
 from kildsvc.operations import sessions
 from kildsvc.systemd.manager import Manager
@@ -14,6 +14,8 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
     session = sessions.status(name)
     if session.state not in model.ALIVE:
         raise NotRunning(f"session '{name}' is not running: {session.cause}", f"kildsvc open {name}")
+    if session.state == model.PAUSED:
+        raise Paused(name)
     try:
         return Attachment(paths.socket_path(name), read_only, chord, banner).run(lambda: _alive(name))
     except Disconnected as error:
@@ -27,6 +29,7 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
                 "signal": session.signal,
                 "exit_code": session.exit_code,
                 "stopped": session.state == model.STOPPED,
+                "timed_out": session.state == model.TIMEOUT,
             }
         )
 

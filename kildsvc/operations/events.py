@@ -12,7 +12,10 @@ from kildsvc.operations import sessions
 from kildsvc.systemd.events import Listener
 from kildsvc.systemd.manager import Manager
 
-KINDS = ("opened", "ready", "attached", "detached", "idle", "bell", "mark", "ended", "recovered", "removed")
+KINDS = (
+    *("opened", "ready", "attached", "detached", "idle", "bell", "mark", "paused", "resumed"),
+    *("oom", "ended", "recovered", "removed"),
+)
 # The record of an end is in the journal before the unit ends, and shows there within this.
 RECORD_SEC = 2.0
 # What comes together is shown together.

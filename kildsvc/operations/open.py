@@ -3,11 +3,10 @@
 import secrets
 import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kildsvc import environment, journal, model, paths, runtime, store
+from kildsvc import environment, journal, limits, model, paths, runtime, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
@@ -16,6 +15,7 @@ from kildsvc.errors import (
     StoppedWhileStarting,
 )
 from kildsvc.model import Launch, Metadata, keeper_of, unit_of
+from kildsvc.operations import limit, sessions
 from kildsvc.operations.confine import SET_UP_FAILED, confine
 from kildsvc.operations.resolve import Request, Resolved, resolve
 from kildsvc.operations.sessions import read_end
@@ -48,17 +48,25 @@ def open_session(request: Request) -> Opened:
     warnings: list[str] = []
     remembered = store.load(request.name)
     resolved = resolve(request, remembered, warnings)
-    metadata = resolved.metadata
-    launch = _launch(request, resolved)
-    launch, fence = confine(launch, metadata, resolved.settings, paths.runtime_dir(request.name))
+    metadata, settings = resolved.metadata, resolved.settings
+    asked = limit.of_session(metadata, settings)
+    values = limit.read({name: text for name, (text, _) in asked.items()})
+    refuse = limit.refusing(request.best_effort, warnings, {name: origin for name, (_, origin) in asked.items()})
     with runtime.locked(request.name) as directory, Manager() as manager:
+        _refuse_running(manager, request.name)
+        values = limit.with_controllers(manager, values, refuse)
+        limit.check_files(manager, values)
+        launch = _launch(request, resolved, values)
+        launch, fence = confine(launch, metadata, settings, directory)
+        limit.limit_slice(manager, settings, request.best_effort, warnings)
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
         runtime.write_launch(launch, directory)
         store.save(metadata)
         store.make_output_dir(request.name)
         try:
-            _start(manager, launch, directory, metadata, fence)
+            _start(manager, launch, directory, metadata, [*limits.properties(values), *fence])
+            limit.confirm(sessions.group_of(manager, request.name), values, refuse)
         except BaseException:
             _undo(manager, request.name, directory, remembered)
             raise
@@ -78,10 +86,13 @@ def _paste(name: str, prompt: str, warnings: list[str]) -> None:
         warnings.append(f"the prompt was not given: {error.message}; kildsvc send {name} --paste --enter")
 
 
-def _launch(request: Request, resolved: Resolved) -> Launch:
+def _launch(request: Request, resolved: Resolved, values: limits.Values) -> Launch:
     metadata = resolved.metadata
     grace = (metadata.grace_usec, resolved.settings.get("grace"), DEFAULT_GRACE_USEC)
     title = shlex.join(metadata.argv)
+    own = environment.limits()
+    if files := values.get("nofile"):
+        own["RLIMIT_NOFILE"] = [files, files]
     return Launch(
         name=metadata.name,
         run=secrets.token_hex(6),
@@ -95,25 +106,29 @@ def _launch(request: Request, resolved: Resolved) -> Launch:
         rows=request.rows,
         cols=request.cols,
         umask=environment.umask(),
-        limits=environment.limits(),
+        limits=own,
         last_output=str(paths.last_output_file(metadata.name)),
         version=VERSION,
         grace_usec=next(usec for usec in grace if usec is not None),
         takes_terminal=resolved.takes_terminal,
+        runtime_usec=values.get("runtime") or 0,
+        nice=values.get("nice"),
     )
 
 
-def _make_room(manager: Manager, name: str) -> None:
-    """Refuses a session that lives; lets go of the unit of one that has ended."""
+def _refuse_running(manager: Manager, name: str) -> None:
     found = manager.get(unit_of(name), "LoadState", "ActiveState")
-    if found["LoadState"] != "loaded":
-        return
-    if found["ActiveState"] not in ("inactive", "failed"):
+    if found["LoadState"] == "loaded" and found["ActiveState"] not in ("inactive", "failed"):
         raise AlreadyRunning(
             f"session '{name}' is running already", f"kildsvc attach {name}, or kildsvc stop {name} first"
         )
-    manager.kill(unit_of(name), 9)  # what a crash may have left
-    forget_unit(manager, name)
+
+
+def _make_room(manager: Manager, name: str) -> None:
+    """Lets go of the unit of a session that has ended."""
+    if manager.get(unit_of(name), "LoadState")["LoadState"] == "loaded":
+        manager.kill(unit_of(name), 9)  # what a crash may have left
+        forget_unit(manager, name)
 
 
 def forget_unit(manager: Manager, name: str) -> None:
@@ -133,7 +148,7 @@ def _warn_of_logout(directory: Path, warnings: list[str]) -> None:
 
 
 def _start(
-    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, fence: Sequence[properties.Property]
+    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, more: list[properties.Property]
 ) -> None:
     where = (
         metadata.cwd.replace(str(Path.home()), "~", 1) if metadata.cwd.startswith(str(Path.home())) else metadata.cwd
@@ -143,7 +158,7 @@ def _start(
     try:
         manager.start_transient(keeper_of(launch.name), properties.keeper(launch.name))
         job = manager.start_transient(
-            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, fence)
+            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, more)
         )
     except Refused as error:
         raise KildError(f"cannot start '{launch.name}': {error.message}") from error

@@ -31,6 +31,8 @@ class Request:
     labels: tuple[str, ...] = ()
     sandbox: str | None = None
     write: tuple[str, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=dict)
+    best_effort: bool = False  # limits that would have no effect are left out
     caller: Mapping[str, str] | None = None  # instead of our own environment
 
 
@@ -84,6 +86,7 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
         extra=chosen.extra if chosen else [],
         conversations=chosen.conversations if chosen else [],
         sandbox=choose(request.sandbox, again, command.agent, settings),
+        limits={**(again.limits if again else {}), **request.limits},
         write=[os.path.abspath(os.path.expanduser(path)) for path in request.write] or (again.write if again else []),
     )
     takes_terminal = bool(chosen and chosen.agent.takes_terminal)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kildsvc import keys, model, screen, store
 from kildsvc.attach import Disconnected
-from kildsvc.errors import KildError, NotRunning, UsageError
+from kildsvc.errors import KildError, NotRunning, Paused, UsageError
 from kildsvc.operations import sessions
 from kildsvc.operations.link import Link
 from kildsvc.restore import Past
@@ -59,6 +59,8 @@ def show(name: str, history: int) -> Shown:
 
 def _past(name: str) -> Past:
     session = sessions.status(name)
+    if session.alive and sessions.is_frozen_whole(name):
+        raise Paused(name)  # its shim too: nobody would answer
     if session.alive:
         with Link(name, wire.READ_ONLY) as link:
             return link.past
@@ -90,6 +92,8 @@ def send(name: str, typing: Typing) -> None:
         raise UsageError(f"--wait-output '{typing.wait_output}' is no regular expression: {error}") from error
     keys.encode(typing.keys)  # a mistake is found before anything is sent
     session = sessions.status(name)
+    if session.state == model.PAUSED:
+        raise Paused(name)
     if session.state not in (model.RUNNING, model.STARTING):
         raise NotRunning(f"session '{name}' is {session.state}, nothing was sent", f"kildsvc open {name}")
     try:

@@ -2,12 +2,13 @@
 
 import os
 import re
+import resource
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kildsvc import activity, journal, model, paths, store
+from kildsvc import activity, journal, limits, model, paths, store
 from kildsvc.cgroup import Group
 from kildsvc.errors import JournalUnreadable, NoSuchSession
 from kildsvc.model import Ended, Metadata, Session, name_of, unit_of
@@ -80,6 +81,11 @@ def group_of(manager: Manager, name: str) -> Group:
     return Group(f"{manager.control_group}/kild.slice/{unit_of(name)}")
 
 
+def is_frozen_whole(name: str) -> bool:
+    with Manager() as manager:
+        return group_of(manager, name).frozen_whole
+
+
 def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None) -> Session:
     run, started = activity.read_run(paths.runtime_dir(name))
     session = Session(
@@ -141,12 +147,13 @@ def end_state(ended: Ended, properties: dict[str, object]) -> str:
 
 
 def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session:
-    said = _RUNNING_TEXT.match(manager.get(session.unit, "StatusText")["StatusText"])
+    properties = manager.get(session.unit, "StatusText", "RuntimeMaxUSec")
+    said = _RUNNING_TEXT.match(properties["StatusText"])
     pid = int(said[1]) if said else None
     group = group_of(manager, session.name)
     frozen = session.state == model.RUNNING and group.frozen
     now = time.time()
-    used, used_at_output = group.cpu_usec, signs.cpu_at_output_usec
+    used, used_at_output = group.number("cpu.stat", "usage_usec"), signs.cpu_at_output_usec
     return replace(
         session,
         state=model.PAUSED if frozen else session.state,
@@ -155,12 +162,32 @@ def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session
         idle=_span(session.last_output or session.started, now),
         clients=int(said[2] or 0) if said else None,
         memory=group.number("memory.current"),
+        memory_peak=group.number("memory.peak"),
+        oom_kills=group.number("memory.events", "oom_kill"),
         tasks=group.number("pids.current"),
+        limits=_limits(group, properties["RuntimeMaxUSec"], pid),
         cpu=used / 1e6 if used is not None else None,
         cpu_since_output=max(0, used - used_at_output) / 1e6 if used and used_at_output else None,
         took_terminal=activity.took_terminal(pid) if pid else None,
         children=activity.processes(group.pids, pid),
     )
+
+
+def _limits(group: Group, runtime_usec: int, pid: int | None) -> dict[str, float | None]:
+    """Those in effect, as the kernel tells them; None: no limit."""
+    found: dict[str, float | None] = dict.fromkeys(limits.TABLE)
+    for name, limit in limits.TABLE.items():
+        if limit.file:
+            found[name] = limits.told(group.read(limit.file))
+    if runtime_usec != limits.NONE:
+        found["runtime"] = runtime_usec / 1e6
+    try:
+        if pid:
+            found["nice"] = os.getpriority(os.PRIO_PROCESS, pid)
+            found["nofile"] = resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+    except (ProcessLookupError, PermissionError):
+        pass  # it has just ended, or is somebody else's by now
+    return found
 
 
 def _span(start: float | None, end: float | None) -> float | None:

@@ -9,6 +9,7 @@ from kildsvc.model import Session, unit_of
 from kildsvc.operations import sessions
 from kildsvc.operations.mark import tell
 from kildsvc.operations.open import forget_unit
+from kildsvc.operations.pause import thaw
 from kildsvc.systemd.manager import Manager
 
 # More than the unit's own TimeoutStopUSec: systemd has killed everything by then.
@@ -38,6 +39,7 @@ def stop_sessions(names: list[str]) -> list[Stopped]:
         jobs = {}
         for name in names:
             manager.listen(unit_of(name))
+            thaw(manager, name)
             # Also for one that has ended: a restart may be on its way.
             jobs[name] = manager.stop(unit_of(name)) if running[name] else None
         for name in names:

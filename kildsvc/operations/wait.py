@@ -45,6 +45,8 @@ def _code(waited: Waited, condition: Condition) -> int:
         return 0
     if waited.exit_code is None:
         return NO_RESULT
+    if waited.status == model.TIMEOUT:
+        return waited.exit_code or NO_RESULT  # it was ended: that it obeyed is no success
     return waited.exit_code or (0 if condition.kind == EXIT else NOT_MET)
 
 

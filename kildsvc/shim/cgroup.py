@@ -17,22 +17,30 @@ def _procs_file() -> str | None:
     return None
 
 
-def _number(name: str, key: str) -> int:
-    """One number of a file of this unit's cgroup, such as `usage_usec` of cpu.stat; 0 where there is none."""
-    path = _procs_file()
+def number(name: str, key: str = "") -> int:
+    """A number of this unit's cgroup: `usage_usec` of cpu.stat, all of memory.max; 0 where there is none."""
     try:
-        with open((path or "").replace("cgroup.procs", name)) as file:
-            return next((int(line.split()[1]) for line in file if line.startswith(f"{key} ")), 0)
+        with open(_file(name)) as file:
+            words = next((words for line in file if (words := line.split())[0] == key or not key), ["0"])
     except OSError:
         return 0
+    return int(words[-1]) if words[-1].isdigit() else 0
+
+
+def open_file(name: str) -> int:
+    """-1 where there is none."""
+    try:
+        return os.open(_file(name), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def _file(name: str) -> str:
+    return (_procs_file() or "").replace("cgroup.procs", name)
 
 
 def cpu_usec() -> int:
-    return _number("cpu.stat", "usage_usec")
-
-
-def oom_kills() -> int:
-    return _number("memory.events", "oom_kill")
+    return number("cpu.stat", "usage_usec")
 
 
 def others(spare: set[int]) -> list[int]:
@@ -40,8 +48,24 @@ def others(spare: set[int]) -> list[int]:
     path = _procs_file()
     if path is None:
         return []
-    with open(path) as file:
-        return [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
+    found = []
+    # An agent that was paused once is in a group of its own.
+    for procs in (path, _file("agent/cgroup.procs")):
+        try:
+            with open(procs) as file:
+                found += [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def thaw() -> None:
+    """A paused agent could not obey a signal."""
+    try:
+        with open(_file("agent/cgroup.freeze"), "w") as file:
+            file.write("0")
+    except OSError:
+        pass  # it was never paused, or is for others to thaw: the file system is read-only in a sandbox
 
 
 def open_member(pid: int) -> int:

@@ -113,6 +113,8 @@ def _become(launch: dict[str, Any], record: Record, slave_fd: int) -> NoReturn:
         for fd in range(3):
             os.dup2(slave_fd, fd)
         _set_limits(launch["limits"])
+        if launch["nice"] is not None:
+            os.setpriority(os.PRIO_PROCESS, 0, launch["nice"])
         _raise_oom_score()
         os.umask(launch["umask"])
         os.chdir(launch["cwd"])

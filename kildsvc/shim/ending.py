@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 
-from kildsvc.shim import cgroup, child
+from kildsvc.shim import cgroup, child, memory
 from kildsvc.shim import record as rec
 from kildsvc.shim.record import Record
 
@@ -21,20 +21,26 @@ class Ending:
         self.code = code
         self.signal = signal
         self.failure = failure  # why the agent could not even be executed
-        self.oom = False  # killed by the kernel, for want of memory
+        self.oom = ""  # killed by the kernel for want of memory: of how much
+        self.timed_out = False
 
     @classmethod
     def of(cls, record: Record) -> Ending:
         words = record.words
         if words[rec.EXEC_ERRNO]:
             return cls(code=127, failure=_failure(words[rec.EXEC_STAGE], words[rec.EXEC_ERRNO]))
+        ending = cls()
+        ending.timed_out = record.flag(rec.TIMED_OUT)
         if words[rec.PHASE] != rec.ENDED:
-            return cls()
+            return ending
         result = os.waitstatus_to_exitcode(words[rec.WAIT_STATUS])
         if result >= 0:
-            return cls(code=result)
-        ending = cls(signal=-result)
-        ending.oom = -result == signal.SIGKILL and cgroup.oom_kills() > 0
+            ending.code = result
+        else:
+            ending.signal = -result
+        # Those told of were others: it has lived on.
+        if ending.signal == signal.SIGKILL and cgroup.number("memory.events", "oom_kill") > words[rec.OOM_TOLD]:
+            ending.oom = memory.describe()
         return ending
 
     @property
@@ -45,11 +51,12 @@ class Ending:
         """The fixed grammar of StatusText= at the end."""
         if self.failure:
             return f"ended: not executed: {self.failure}"
+        why = ", time limit" if self.timed_out else f", out of memory: {self.oom}" if self.oom else ""
         if self.code is not None:
-            return f"ended: exit {self.code}"
+            return f"ended: exit {self.code}{why}"
         if self.signal:
-            return f"ended: signal {self.signal_name}{', out of memory' if self.oom else ''}"
-        return "ended: unobserved"
+            return f"ended: signal {self.signal_name}{why}"
+        return f"ended: unobserved{why}"
 
     def exit_code(self) -> int:
         if self.code is not None:
@@ -65,7 +72,9 @@ class Ending:
         if self.failure:
             fields["KILD_EXEC_ERROR"] = self.failure
         if self.oom:
-            fields["KILD_OOM"] = "1"
+            fields["KILD_OOM"] = self.oom
+        if self.timed_out:
+            fields["KILD_TIMED_OUT"] = "1"
         return fields
 
     def wire(self, stopped: bool) -> dict[str, Any]:
@@ -73,7 +82,8 @@ class Ending:
             "code": self.code,
             "signal": self.signal_name or None,
             "exit_code": self.exit_code() if self.code is not None or self.signal else None,
-            "stopped": stopped,
+            "stopped": stopped and not self.timed_out,
+            "timed_out": self.timed_out,
         }
 
 

@@ -49,11 +49,12 @@ def _record_end(shim: Shim, ending: Ending, deadline: float) -> None:
     _save_last_output(shim)
     executed = shim.record.words[rec.EXEC_USEC]
     lived = time.monotonic_ns() // 1000 - executed if executed else 0
+    stopped = shim.stopping and not ending.timed_out
     shim.journal.event(
         "ended",
-        ("stopped, " if shim.stopping else "") + ending.status_text(),
+        ("stopped, " if stopped else "") + ending.status_text(),
         5,
-        KILD_STOPPED=str(int(shim.stopping)),
+        KILD_STOPPED=str(int(stopped)),
         KILD_READY=str(int(shim.record.flag(rec.READY))),
         KILD_LIVED_USEC=str(lived),
         KILD_OFFSET=str(shim.record.end),

@@ -24,7 +24,10 @@ EVENTS = {
     "ended": "960650a7ca5f4775a272dd0ab553ee27",
     "idle": "5969f0e86a8b88009f7e3eb8d2ba03aa",
     "bell": "22899009e53477d13699f9450de8d378",
+    "oom": "ddb9fb3fa71a48589a6acac3351a734c",
     # Of the command line, not of the shim:
+    "paused": "3e38b1bf98dd44cb8c721be3e773f325",
+    "resumed": "f1e45425e8374891bbb6dd1eb258becb",
     "mark": "661b0d2757e6345a8d1d89765241e23a",
     "removed": "dcf1a6797b2b12f23e7868934690dc86",
 }

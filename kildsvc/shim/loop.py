@@ -12,6 +12,7 @@ from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
 from kildsvc.shim.activity import Activity
 from kildsvc.shim.journal import Journal
+from kildsvc.shim.memory import Memory
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.queries import TRACE, Answerer
 from kildsvc.shim.record import Record
@@ -30,6 +31,10 @@ INPUT_MAX = 64 * 1024
 READS_IN_A_ROW = 64
 # An agent known to take the terminal is up when it has; but alive for so long is up too.
 TAKE_SEC = 5.0
+# systemd ends a run whose time is over, within 250 ms; the shim does after a crash, for which systemd counts anew.
+RUNTIME_SLACK_SEC = 1.0
+# A kill for want of memory is of the agent when the agent is gone by then.
+OOM_SEC = 0.5
 
 
 class Shim:
@@ -52,6 +57,7 @@ class Shim:
             }
         )
         self.activity = Activity(self.directory, self.journal)
+        self.memory = Memory(record, self.journal)
         self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd), self.activity.on_data)
         self.replay = Replay(record)
         self.answerer = Answerer(launch["version"])
@@ -110,7 +116,7 @@ class Shim:
         else:
             self.start_grace()
         self.watch_all()
-        if self.stopping:
+        if self.stopping or self.record.flag(rec.TIMED_OUT):
             self.end_agent()
 
     def watch_all(self) -> None:
@@ -123,6 +129,9 @@ class Shim:
         else:
             self.deadlines["lost"] = 0
         self.watch(self.wake_fd, self.on_signal)
+        if self.memory.fd >= 0:
+            self.watch(self.memory.fd, self.on_memory_event, select.EPOLLPRI)
+        self.plan_end()
 
     def watch(self, fd: int, handler: Callable[[int], None], events: int = select.EPOLLIN) -> None:
         self.epoll.register(fd, events)
@@ -165,6 +174,12 @@ class Shim:
                 self.on_waiter_lost()
             elif name == "idle":
                 self.activity.on_idle()
+            elif name == "oom":
+                if self.record.words[rec.PHASE] != rec.ENDED:
+                    self.memory.tell()
+            elif name == "runtime":
+                self.record.set_flag(rec.TIMED_OUT)
+                self.end_agent()
 
     def on_pty_ready(self, events: int) -> None:
         if events & select.EPOLLIN:
@@ -269,6 +284,9 @@ class Shim:
             self.on_ready()
 
     def say_ready(self) -> None:
+        if self.launch["runtime_usec"]:  # counted from here, as systemd does
+            self.record.words[rec.DEADLINE_USEC] = time.monotonic_ns() // 1000 + self.launch["runtime_usec"]
+            self.plan_end()
         self.record.set_flag(rec.READY)
         self.say_running("READY=1\n")
         self.journal.event("ready", f"running, pid {self.record.words[rec.AGENT_PID]}", 6)
@@ -279,6 +297,14 @@ class Shim:
         waiting = self.awaits_terminal and child.is_line_by_line(self.slave_fd)
         terminal = ", has not taken the terminal yet" if waiting else ""
         notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}{terminal}")
+
+    def plan_end(self) -> None:
+        if deadline := self.record.words[rec.DEADLINE_USEC]:
+            self.deadlines["runtime"] = deadline / 1e6 + RUNTIME_SLACK_SEC
+
+    def on_memory_event(self, _: int) -> None:
+        if self.memory.on_change():
+            self.deadlines.setdefault("oom", time.monotonic() + OOM_SEC)
 
     def on_waiter_exit(self, _: int) -> None:
         if self.exec_fd in self.handlers:
@@ -309,11 +335,14 @@ class Shim:
         os.read(self.wake_fd, 4096)
         os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))  # for the reaper
         self.stopping = True
+        if 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
+            self.record.set_flag(rec.TIMED_OUT)
         self.record.set_flag(rec.STOPPING)
         self.end_agent()
 
     def end_agent(self) -> None:
         self.deadlines.setdefault("kill", time.monotonic() + self.launch["stop_usec"] / 1e6)
+        cgroup.thaw()
         self.signal_agent(signal.SIGTERM)
         self.signal_agent(signal.SIGCONT)
         # An interactive shell ignores SIGTERM and obeys SIGHUP, which says that its terminal is gone.

@@ -24,6 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+# Of an agent that has obeyed and ended with 0; as timeout(1) has it.
+TIMED_OUT = 124
+
 
 def ignore_signals() -> None:
     """Nothing but SIGTERM, SIGKILL and our own faults ends shim or waiter."""
@@ -111,7 +114,8 @@ def main() -> None:
     shim.serve()
     ending = conclude(shim)
     if shim.stopping:
-        # Death by SIGTERM is the mark of a requested stop: nothing else's end looks like it.
+        # Death by SIGTERM is the mark of a requested stop: nothing else's end looks like it. (When its time was
+        # over systemd has asked for it, and calls it Result=timeout.)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
-    os._exit(ending.exit_code())
+    os._exit(ending.exit_code() or (TIMED_OUT if ending.timed_out else 0))

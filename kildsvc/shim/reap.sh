@@ -12,15 +12,18 @@ signal | core-dump)
     ;;
 esac
 while IFS= read -r line; do case $line in 0::*) group=${line#0::} ;; esac; done </proc/self/cgroup
-procs=/sys/fs/cgroup$group/cgroup.procs
-[ -r "$procs" ] || procs=/sys/fs/cgroup/unified$group/cgroup.procs
-[ -r "$procs" ] || exit 0
+root=/sys/fs/cgroup
+[ -r "$root$group/cgroup.procs" ] || root=$root/unified
 tries=0
 while [ $tries -lt 1000 ]; do
     left=
-    while read -r pid; do
-        [ "$pid" = $$ ] || { left=1 && kill -KILL "$pid" 2>/dev/null; }
-    done <"$procs"
+    # An agent that was paused once is in a group of its own.
+    for procs in "$root$group/cgroup.procs" "$root$group/agent/cgroup.procs"; do
+        [ -r "$procs" ] || continue
+        while read -r pid; do
+            [ "$pid" = $$ ] || { left=1 && kill -KILL "$pid" 2>/dev/null; }
+        done <"$procs"
+    done
     [ -n "$left" ] || exit 0
     tries=$((tries + 1))
 done

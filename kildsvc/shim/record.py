@@ -30,7 +30,9 @@ MAGIC = 0x3144524F444C494B  # "KILDORD1"
     START,  # output can be replayed from here, with …
     NOTE_SIZE,  # … so many bytes about it (JSON) …
     PINNED,  # … and so many of before the switch to the alternate screen
-) = range(17)
+    DEADLINE_USEC,  # CLOCK_MONOTONIC, when its time is over; 0 when that is not limited
+    OOM_TOLD,  # processes killed for want of memory, of those that were told of
+) = range(19)
 RUN_AT, RUN_MAX = 256, 64  # the run id, as text
 NOTE_AT, NOTE_MAX = 512, HEADER - 512
 PIN_MAX = 128 * 1024
@@ -38,7 +40,7 @@ PIN_MAX = 128 * 1024
 # Phases. Between FORKING and RUNNING an agent may or may not exist.
 EMPTY, FORKING, RUNNING, ENDED = range(4)
 # Flags.
-READY, STOPPING, RECORDED = 1, 2, 4
+READY, STOPPING, RECORDED, TIMED_OUT = 1, 2, 4, 8
 
 # One read of a PTY master returns at most 4095 bytes (the line discipline's buffer).
 READ_MAX = 4096

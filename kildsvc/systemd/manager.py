@@ -64,6 +64,7 @@ _SIGNATURES = {
     "MemoryCurrent": "t",
     "CPUUsageNSec": "t",
     "TasksCurrent": "t",
+    "RuntimeMaxUSec": "t",
     "ExecStart": "a(sasbttttuii)",
 }
 # What systemd says for a number it does not have.
@@ -119,11 +120,18 @@ class Manager:
     @cached_property
     def control_group(self) -> str:
         """Where the cgroups of all units of this manager are."""
+        return str(self._get(b"ControlGroup", b"s").decode())
+
+    @property
+    def most_files(self) -> int:
+        """The hard limit of open files that a unit has when it says nothing of it: more cannot be had."""
+        return int(self._get(b"DefaultLimitNOFILE", b"t"))
+
+    def _get(self, name: bytes, signature: bytes) -> Any:
         try:
-            value = self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, b"ControlGroup", b"s")
+            return self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, name, signature)
         except DBusBaseError as error:
             raise _translate(error) from error
-        return str(value.decode())
 
     # -- telling --------------------------------------------------------------------------------------------
 
@@ -152,6 +160,14 @@ class Manager:
             # Nothing left to signal.
             if error.kind not in ("NoSuchUnit", "NoSuchProcess", "ESRCH"):
                 raise
+
+    def set_properties(self, unit: str, properties: list[Property]) -> None:
+        """Until the next boot."""
+        self._call(_MANAGER, b"SetUnitProperties", ("s", unit), ("b", True), ("a(sv)", properties))
+
+    def thaw(self, unit: str) -> None:
+        """Undoes what `systemctl freeze` did."""
+        self._call(_MANAGER, b"ThawUnit", ("s", unit))
 
     def reset_failed(self, unit: str) -> None:
         try:

@@ -72,7 +72,7 @@ KILL = (2, 9)
         (unit("ended: signal TERM", "success", *TERM), "stopped", 143),
         (unit("ended: exit 0", "success", *TERM), "stopped", 0),
         # OOMPolicy=continue, ours: the shim sees it and says so.
-        (unit("ended: signal KILL, out of memory", "exit-code", 1, 137), "oom", 137),
+        (unit("ended: signal KILL, out of memory: limit 64M, peak 64M", "exit-code", 1, 137), "oom", 137),
         # A site's OOMPolicy=stop and =kill.
         (unit("ended: signal KILL", "oom-kill", 1, 137), "oom", 137),
         (unit("ended: signal TERM", "oom-kill", *TERM), "oom", 143),
@@ -95,10 +95,21 @@ def test_the_runs_own_word_stands_above_the_units(
 
 
 def test_out_of_memory_in_every_form() -> None:
-    assert parse_status_text("ended: signal KILL, out of memory") == Ended(signal="KILL", oom=True)
+    text = "limit 64M, peak 64M"
+    ended = Ended(signal="KILL", oom=text)
+    assert parse_status_text(f"ended: signal KILL, out of memory: {text}") == ended
     assert parse_status_text("ended: signal RTMIN+3") == Ended(signal="RTMIN+3")
-    assert Ended(signal="KILL", oom=True).state() == "oom"
-    assert "out of memory" in Ended(signal="KILL", oom=True).describe()
+    assert (ended.state(), ended.describe()) == ("oom", f"out of memory: {text}")
+
+
+def test_time_that_is_over_in_every_form() -> None:
+    for text, ended in [
+        ("ended: signal TERM, time limit", Ended(signal="TERM", timed_out=True)),
+        ("ended: exit 0, time limit", Ended(code=0, timed_out=True)),
+        ("ended: unobserved, time limit", Ended(timed_out=True)),
+    ]:
+        assert parse_status_text(text) == ended
+        assert (ended.state(), "its time was over" in ended.describe()) == ("timeout", True)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +120,8 @@ def test_out_of_memory_in_every_form() -> None:
         ([Waited("a", "dead", "exit")], 124),
         ([Waited("a", "oom", "exit", 137)], 137),
         ([Waited("a", "timeout", "exit")], 124),
+        ([Waited("a", "timeout", "exit", 0)], 124),
+        ([Waited("a", "timeout", "exit", 143)], 143),
         ([Waited("a", "exited", "exit", 0), Waited("b", "exited", "exit", 3), Waited("c", "exited", "exit", 4)], 3),
         ([Waited("a", "alive", "timeout"), Waited("b", "killed", "exit", 137)], 137),
     ],

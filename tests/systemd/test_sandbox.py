@@ -102,7 +102,8 @@ def test_a_life_inside(box: Box, name: str) -> None:
         "echo started; read x; echo got $x; until [ -e go ]; do sleep .05; done; touch /srv/open/x && exit 9; exit 7"
     )
     box.root("mkdir", "-p", "-m", "777", "/srv/open")
-    box.kildsvc("open", name, "--sandbox", "strict", "--cwd", "/home/dev/work", "--", "sh", "-c", script)
+    box.sh('printf "#!/bin/sh\n%s\n" "$1" >~/work/agent; chmod +x ~/work/agent', script)
+    box.kildsvc("open", name, "--sandbox", "strict", "--cwd", "/home/dev/work", "--", "./agent")
     pid = box.agent_pid(name)
     with Terminal(box.argv(box.kild, "attach", name)) as terminal:
         terminal.read_until(rb"started")
@@ -134,6 +135,7 @@ REFUSED = [
     (["--sandbox", "workspace", "--cwd", "/home/dev"], "'/home/dev' as a whole"),
     (["--sandbox", "strict", "--cwd", "/"], "'/' as a whole"),
     (["--sandbox", "strict", "--cwd", "/tmp"], "'/tmp' as a whole"),
+    (["--sandbox", "workspace", "--cwd", "/home/dev/.local"], "'/home/dev/.local' as a whole"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work", "--write", "/home"], "'/home' as a whole"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work", "--write", "/no"], "does not exist"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work/a b"], "no blanks"),
@@ -143,7 +145,7 @@ REFUSED = [
 
 
 def test_what_protects_nothing_is_refused(box: Box, name: str) -> None:
-    box.sh("mkdir -p ~/work/'a b'")
+    box.sh("mkdir -p ~/work/'a b' ~/.local")
     for options, message in REFUSED:
         done = box.kildsvc("open", name, *options, "--", "sleep", "1000", check=False)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -57,15 +57,24 @@ def repository(box: Box, path: str) -> None:
     box.sh('mkdir -p "$1"/sub "$1"/.git/hooks; echo "[core]" >"$1"/.git/config', path)
 
 
+def wait_done(box: Box, name: str) -> str:
+    """What the session printed, once it has said that it is done."""
+    box.kildsvc("wait", name, "--for", "output=^done$", "--timeout", "60s", timeout=90)
+    text: str = wait_until(
+        "it is in the journal", lambda: "done" in (out := box.kildsvc("logs", name).stdout) and out
+    )
+    return text
+
+
 def attack(box: Box, name: str, profile: str, facts: dict[str, Any]) -> dict[str, Any]:
     path = f"/home/dev/work/{profile}"
     repository(box, path)
     box.run("sh", "-c", f"cat >{path}/attacks.py", stdin=ATTACKS)
     box.kildsvc(
         "open", f"{name}-{profile}", "--sandbox", profile, "--cwd", path, "--env", "SSH_AUTH_SOCK=/tmp/agent/sock",
-        "--", "sh", "-c", 'python3 attacks.py "$0"; sleep 1000', json.dumps(facts),
+        "--", "sh", "-c", 'python3 attacks.py "$0"; echo done; sleep 1000', json.dumps(facts),
     )  # fmt: skip
-    wait_until("it has tried everything", lambda: box.sh(f"ls {path}/report 2>/dev/null", check=False))
+    wait_done(box, f"{name}-{profile}")
     report: dict[str, Any] = json.loads(box.sh(f"cat {path}/report"))
     return report
 
@@ -217,7 +226,7 @@ def test_a_linked_work_tree(box: Box, name: str, profile: str) -> None:
         own=$(git rev-parse --git-dir); try mv -f new $own/commondir; try rm -f $own/commondir; try mv $own $own.x
         echo done; sleep 1000"""
     box.kildsvc("open", name, "--sandbox", profile, "--cwd", "/home/dev/work/tree", "--", "sh", "-c", script)
-    shown = wait_until("it is done", lambda: "done" in (text := box.kildsvc("logs", name).stdout) and text)
+    shown = wait_done(box, name)
     assert shown.replace("out: touch ../main/file\n", "" if profile == "strict" else "!") == "2\ndone\n"
     assert box.sh("ls -A ~/work/main") == ".git\n"
     assert "two" in box.sh("git -C ~/work/main log --oneline tree")
@@ -232,7 +241,7 @@ def test_a_forged_work_tree_opens_nothing(box: Box, name: str) -> None:
         "open", name, "--sandbox", "workspace", "--cwd", "/home/dev/work/tree", "--", "sh", "-c",
         "touch ~/.ssh/objects/y ~/.ssh/worktrees/x/y; echo done; sleep 1000",
     )  # fmt: skip
-    wait_until("it is done", lambda: "done" in box.kildsvc("logs", name).stdout)
+    wait_done(box, name)
     assert box.sh("find ~/.ssh -name y; rm -r ~/.ssh/worktrees ~/.ssh/objects") == ""
 
 
@@ -281,7 +290,7 @@ write(home + "/.claude/new")
 attempt(os.replace, home + "/.claude/new", home + "/.claude/settings.json")
 attempt(write, __file__)
 attempt(os.listdir, home + "/.local/share/other")
-print("end", flush=True)
+print("done", flush=True)
 time.sleep(1000)
 """,
     )
@@ -289,7 +298,7 @@ time.sleep(1000)
     box.run(
         "env", f"PATH={path}", box.kild, "open", name, "--sandbox", profile, "--cwd", "/home/dev/work", "--", "claude"
     )
-    shown = wait_until("it has tried", lambda: "end" in (text := box.kildsvc("logs", name).stdout) and text)
+    shown = wait_done(box, name)
     assert shown.splitlines() == [
         "data",
         "did write history",
@@ -298,7 +307,7 @@ time.sleep(1000)
         "no replace new settings.json",
         "no write claude",
         f"{'did' if profile == 'workspace' else 'no'} listdir other",
-        "end",
+        "done",
     ]
     assert box.sh("cat ~/.claude.json").strip() == "{}"
     box.sh("rm -rf ~/.claude ~/.claude.json ~/tools ~/.local/bin ~/.local/share")
@@ -322,7 +331,7 @@ END"""
             python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7777)); print("connected")'
             echo done; sleep 1000"""
         box.kildsvc("open", name, "--cwd", "/home/dev/work/app", "--", "sh", "-c", script)
-        shown = wait_until("it is done", lambda: "done" in (text := box.kildsvc("logs", name).stdout) and text)
+        shown = wait_done(box, name)
         assert box.json("status", name)["sandbox"] == "lab"
         assert "good" in shown
         assert "connected" in shown

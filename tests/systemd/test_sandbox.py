@@ -52,14 +52,17 @@ def outside(box: Box) -> None:
     )
 
 
-def repository(box: Box, path: str) -> None:
-    """There is no git on every machine: a repository as far as a sandbox looks at it."""
-    box.sh('mkdir -p "$1"/sub "$1"/.git/hooks; echo "[core]" >"$1"/.git/config', path)
+# There is no git on every machine: a repository as far as a sandbox looks at it.
+REPOSITORY = 'mkdir -p "$1"/sub "$1"/.git/hooks; echo "[core]" >"$1"/.git/config; '
 
 
-def wait_done(box: Box, name: str) -> str:
-    """What the session printed, once it has said that it is done."""
+def wait_done(box: Box, name: str) -> None:
+    """Until the session has said that it is done."""
     box.kildsvc("wait", name, "--for", "output=^done$", "--timeout", "60s", timeout=90)
+
+
+def printed(box: Box, name: str) -> str:
+    wait_done(box, name)
     text: str = wait_until(
         "it is in the journal", lambda: "done" in (out := box.kildsvc("logs", name).stdout) and out
     )
@@ -68,8 +71,7 @@ def wait_done(box: Box, name: str) -> str:
 
 def attack(box: Box, name: str, profile: str, facts: dict[str, Any]) -> dict[str, Any]:
     path = f"/home/dev/work/{profile}"
-    repository(box, path)
-    box.run("sh", "-c", f"cat >{path}/attacks.py", stdin=ATTACKS)
+    box.run("sh", "-c", f"{REPOSITORY} cat >$1/attacks.py", "sh", path, stdin=ATTACKS)
     box.kildsvc(
         "open", f"{name}-{profile}", "--sandbox", profile, "--cwd", path, "--env", "SSH_AUTH_SOCK=/tmp/agent/sock",
         "--", "sh", "-c", 'python3 attacks.py "$0"; echo done; sleep 1000', json.dumps(facts),
@@ -97,21 +99,19 @@ def test_every_way_out_is_shut(box: Box, name: str) -> None:
     assert box.sh("ls -A ~; cat ~/.bashrc") == before, "a home directory of its own"
     # And work goes on.
     assert [reports[profile]["failed"] for profile in reports] == [[], [], []]
-    for profile in ("workspace", "strict"):
-        session = box.json("status", f"{name}-{profile}")
-        assert (session["sandbox"], session["mark"]["state"]) == (profile, "working")
-        assert f"sandbox: {profile}" in box.kildsvc("status", f"{name}-{profile}").stdout
+    sessions = {one["sandbox"]: one["mark"]["state"] for one in box.json("list", "--agent", "sh") if one["mark"]}
+    assert sessions == {"off": "working", "workspace": "working", "strict": "working"}
+    assert "sandbox: strict" in box.kildsvc("status", f"{name}-strict").stdout
 
 
 @pytest.mark.smoke
 def test_a_life_inside(box: Box, name: str) -> None:
     """Attach, crash and recovery of the shim, exit code, last output, restart, another run: as outside."""
-    repository(box, "/home/dev/work")
     script = (
         "echo started; read x; echo got $x; until [ -e go ]; do sleep .05; done; touch /srv/open/x && exit 9; exit 7"
     )
     box.root("mkdir", "-p", "-m", "777", "/srv/open")
-    box.sh('printf "#!/bin/sh\n%s\n" "$1" >~/work/agent; chmod +x ~/work/agent', script)
+    box.sh(REPOSITORY + 'printf "#!/bin/sh\n%s\n" "$2" >$1/agent; chmod +x $1/agent', "/home/dev/work", script)
     box.kildsvc("open", name, "--sandbox", "strict", "--cwd", "/home/dev/work", "--", "./agent")
     pid = box.agent_pid(name)
     with Terminal(box.argv(box.kild, "attach", name)) as terminal:
@@ -226,7 +226,7 @@ def test_a_linked_work_tree(box: Box, name: str, profile: str) -> None:
         own=$(git rev-parse --git-dir); try mv -f new $own/commondir; try rm -f $own/commondir; try mv $own $own.x
         echo done; sleep 1000"""
     box.kildsvc("open", name, "--sandbox", profile, "--cwd", "/home/dev/work/tree", "--", "sh", "-c", script)
-    shown = wait_done(box, name)
+    shown = printed(box, name)
     assert shown.replace("out: touch ../main/file\n", "" if profile == "strict" else "!") == "2\ndone\n"
     assert box.sh("ls -A ~/work/main") == ".git\n"
     assert "two" in box.sh("git -C ~/work/main log --oneline tree")
@@ -298,7 +298,7 @@ time.sleep(1000)
     box.run(
         "env", f"PATH={path}", box.kild, "open", name, "--sandbox", profile, "--cwd", "/home/dev/work", "--", "claude"
     )
-    shown = wait_done(box, name)
+    shown = printed(box, name)
     assert shown.splitlines() == [
         "data",
         "did write history",
@@ -331,7 +331,7 @@ END"""
             python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7777)); print("connected")'
             echo done; sleep 1000"""
         box.kildsvc("open", name, "--cwd", "/home/dev/work/app", "--", "sh", "-c", script)
-        shown = wait_done(box, name)
+        shown = printed(box, name)
         assert box.json("status", name)["sandbox"] == "lab"
         assert "good" in shown
         assert "connected" in shown

@@ -30,7 +30,9 @@ def arrange(profile: Profile, launch: Launch, directory: Path, extra: Iterable[s
     """The places of one session. Makes what the agent keeps its state in. Raises UsageError, KildError."""
     home = os.path.realpath(Path.home())
     top, git_write, git_keep = _work_tree(os.path.realpath(launch.cwd), home)
-    _check_workspace(top, home, f"--sandbox={profile.name} needs a directory of its own to work in", "--cwd DIR")
+    _check_workspace(
+        top, home, f"--sandbox={profile.name} needs a directory of its own", "--cwd DIR, or --sandbox=off"
+    )
     state, settings = _agent_state(launch.agent)
     write = _unique([top, *git_write, *_also_written(profile, extra, home), *state])
     read = _reals(profile.read)

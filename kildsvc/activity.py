@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import termios
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from kildsvc.model import Mark, Process
 MARKS = ("working", "waiting", "done")
 _PTS_MAJOR = 136
 _TEXT_MAX = 16 * 1024
+_MARK_MAX = 1000
+_RUN = re.compile(r"[0-9a-f]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Signs:
 def read_run(directory: Path) -> tuple[str | None, float | None]:
     """Run id and start: the shim writes this file when a run begins and never again."""
     try:
-        return _text(directory / "run"), (directory / "run").stat().st_mtime
+        run = _text(directory / "run")
+        return run if _RUN.fullmatch(run) else None, (directory / "run").stat().st_mtime
     except (OSError, ValueError):
         return None, None
 
@@ -58,8 +62,12 @@ def _time(path: Path) -> float | None:
 
 def _mark(path: Path) -> Mark | None:
     try:
-        return Mark(**json.loads(_text(path)))
-    except (OSError, ValueError, TypeError):
+        state, text, at = (json.loads(_text(path))[key] for key in ("state", "text", "at"))
+        # An agent may write here what it likes, and we show it in somebody's terminal.
+        if state not in MARKS or not 0 <= at < 1 << 40 or len(text) > _MARK_MAX:
+            return None
+        return Mark(state, "".join(char if char.isprintable() else "?" for char in text), float(at))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

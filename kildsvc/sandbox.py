@@ -164,7 +164,7 @@ def expectations(profile: Profile, places: Places, namespaces: Mapping[str, str]
     if profile.home:
         readonly.append(places.home)
     else:
-        shown = (*places.read, *places.write)
+        shown = (*places.read, *places.write, places.output, *(name for _, name in places.links))
         secrets = [f"{places.home}/{name}" for name in (".ssh", ".gnupg", ".aws", ".config", ".local/share/keyrings")]
         absent += [path for path in secrets if not any(one == path or one.startswith(f"{path}/") for one in shown)]
     return {

@@ -79,7 +79,7 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
         head, _, data = read_bytes(paths.last_output_file(name), LAST_OUTPUT_MAX).partition(b"\n")
         about = json.loads(head)
         pinned = int(about["pinned"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return about, data[:pinned], data[pinned:]
 

@@ -1,6 +1,5 @@
 """User namespaces, without which a user manager protects nothing: whether there are any, and which are ours."""
 
-import ctypes
 import os
 from pathlib import Path
 
@@ -22,6 +21,8 @@ class NoSandbox(KildError):
 
 def require() -> None:
     """Makes a user namespace and mounts in it, as systemd will. Raises NoSandbox with the reason."""
+    import ctypes  # not above: every open imports this module
+
     libc = ctypes.CDLL(None, use_errno=True)
     pid = os.fork()
     if pid == 0:

@@ -29,26 +29,22 @@ _INTERPRETERS_MAX = 4
 def arrange(profile: Profile, launch: Launch, directory: Path, extra: Iterable[str]) -> Places:
     """The places of one session. Makes what the agent keeps its state in. Raises UsageError, KildError."""
     home = os.path.realpath(Path.home())
-    top, write, keep = _work_tree(os.path.realpath(launch.cwd), home)
-    _check_workspace(top, home, f"--sandbox={profile.name} needs a directory of its own to work in", "--cwd DIR")
-    write = [top, *write]
-    for path in extra:
-        if not os.path.exists(path):
-            raise UsageError(f"--write '{path}' does not exist")
-    if "~/.cache" in profile.write:
-        os.makedirs(os.path.expanduser("~/.cache"), mode=0o700, exist_ok=True)
-    for path in (*extra, *profile.write):
-        path = os.path.realpath(os.path.expanduser(path))
-        _check_workspace(path, home, "too much of the machine could be written to", "name a directory inside of it")
-        write += [path] if os.path.exists(path) else []
+    top, git_write, git_keep = _work_tree(os.path.realpath(launch.cwd), home)
+    _check_workspace(
+        top, home, f"--sandbox={profile.name} needs a directory of its own", "--cwd DIR, or --sandbox=off"
+    )
     state, settings = _agent_state(launch.agent)
-    write, keep = write + state, keep + settings
-    read = [os.path.realpath(os.path.expanduser(path)) for path in profile.read]
+    write = _unique([top, *git_write, *_also_written(profile, extra, home), *state])
+    read = _reals(profile.read)
     if not profile.home:
         read += _programs(launch.executable, launch.cwd, launch.env, home)
-    elif os.path.exists(agent_socket := launch.env.get("SSH_AUTH_SOCK", "")):
-        read.append(os.path.realpath(agent_socket))
-    hide = [os.path.realpath(os.path.expanduser(path)) for path in profile.hide]
+    elif agent_socket := launch.env.get("SSH_AUTH_SOCK"):
+        read += _reals([agent_socket])
+    read = [path for path in read if not _UNSAFE.search(path) and not _is_below(path, write)]
+    hide = _reals(profile.hide)
+    homes = _homes(home)
+    if not profile.home:
+        hide = [path for path in hide if not _is_below(path, homes) or _is_below(path, (*write, *read))]
     names = [launch.cwd, *map(os.path.expanduser, (*extra, *profile.write, *state_of(launch.agent)))]
     places = Places(
         home=home,
@@ -56,16 +52,38 @@ def arrange(profile: Profile, launch: Launch, directory: Path, extra: Iterable[s
         session=os.path.realpath(directory),
         run=launch.run,
         output=os.path.realpath(os.path.dirname(launch.last_output)),
-        write=_unique(write),
-        read=_unique(path for path in read if os.path.exists(path) and not _UNSAFE.search(path)),
-        keep=_unique(keep),
+        write=write,
+        read=_unique(read),
+        keep=_unique([*git_keep, *settings]),
         empty=_unique(path for path in hide if os.path.isdir(path)),
         hide=_unique(path for path in hide if os.path.isfile(path)),
-        homes=_homes(home),
+        homes=homes,
         links=() if profile.home else tuple(_links(names)),
     )
     _check_names(places)
     return places
+
+
+def _also_written(profile: Profile, extra: Iterable[str], home: str) -> list[str]:
+    for path in extra:
+        if not os.path.exists(path):
+            raise UsageError(f"--write '{path}' does not exist")
+    if "~/.cache" in profile.write:
+        os.makedirs(os.path.expanduser("~/.cache"), mode=0o700, exist_ok=True)
+    found = _reals([*extra, *profile.write])
+    for path in found:
+        _check_workspace(path, home, "too much of the machine could be written to", "name a directory inside of it")
+    return found
+
+
+def _reals(names: Iterable[str]) -> list[str]:
+    """What there is of these, without symbolic links."""
+    found = (os.path.realpath(os.path.expanduser(name)) for name in names)
+    return [path for path in found if os.path.exists(path)]
+
+
+def _is_below(path: str, places: Iterable[str]) -> bool:
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:
@@ -73,11 +91,11 @@ def _unique(items: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_workspace(path: str, home: str, problem: str, hint: str) -> None:
-    """Refuses a place that holds the home directory, or the sockets of everything else that runs."""
-    precious = (home, "/home", "/tmp", "/var/tmp", "/run", os.path.realpath(paths.user_runtime_dir()), "/dev", "/usr")
-    for one in precious:
-        if one == path or one.startswith(path.rstrip("/") + "/"):
-            raise UsageError(f"'{path}' as a whole: {problem}", hint)
+    """Refuses a place that holds the home directory, what sessions and units are made of, or everybody's sockets."""
+    ours = (paths.user_runtime_dir(), paths.state_dir(), paths.config_file().parent)
+    precious = (home, f"{home}/.config/systemd", f"{home}/.ssh", "/home", "/tmp", "/var/tmp", "/run", "/dev", "/usr")
+    if any(_is_below(one, [path]) for one in (*precious, *map(os.path.realpath, ours))):
+        raise UsageError(f"'{path}' as a whole: {problem}", hint)
 
 
 def _check_names(places: Places) -> None:

@@ -244,6 +244,8 @@ def _connect() -> Any:
         except DBusBaseError:
             continue
         return bus
+    if os.environ.get("KILD_SESSION") and not (directory / "systemd" / "private").exists():
+        raise NoManager("a sandboxed session cannot reach the systemd user manager", "'kildsvc mark' works in here")
     raise NoManager(
         "cannot reach the systemd user manager",
         f"check 'systemctl --user status'; as root: loginctl enable-linger {os.getuid()}",

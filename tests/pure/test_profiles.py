@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kildsvc import userns, workspace
+from kildsvc import activity, userns, workspace
 from kildsvc.errors import UsageError
 from kildsvc.sandbox import AGENTS, BUILT_IN, Places, expectations, find_profile
 from kildsvc.systemd.manager import _encode
@@ -160,3 +160,25 @@ def test_links_in_a_repository_lead_nowhere(tmp_path: Path) -> None:
 )
 def test_who_forbids_user_namespaces(switches: dict[str, str], remedy: str) -> None:
     assert userns.explain(switches)[1] == remedy
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ('{"state": "done", "text": "\\u001b]0;x\\u0007", "at": 5}', "?]0;x?"),
+        ('{"state": "evil", "text": "", "at": 5}', None),
+        ('{"state": "done", "text": 7, "at": 5}', None),
+        ('{"state": "done", "text": "", "at": "x"}', None),
+        ('{"state": "done", "text": "", "at": 1e999}', None),
+        ('{"state": "done", "text": "", "at": NaN}', None),
+        ('{"state": ["done"], "text": "", "at": 5}', None),
+        ("[1]", None),
+        ("[" * 9000, None),
+    ],
+)
+def test_what_a_session_writes_is_not_shown_as_it_is(tmp_path: Path, told: str, text: str | None) -> None:
+    (tmp_path / "mark").write_text(told)
+    (tmp_path / "run").write_text("\033[31m")
+    mark = activity.read(tmp_path).mark
+    assert (mark.text if mark else None) == text
+    assert activity.read_run(tmp_path)[0] is None

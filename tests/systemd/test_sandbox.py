@@ -52,20 +52,31 @@ def outside(box: Box) -> None:
     )
 
 
-def repository(box: Box, path: str) -> None:
-    """There is no git on every machine: a repository as far as a sandbox looks at it."""
-    box.sh('mkdir -p "$1"/sub "$1"/.git/hooks; echo "[core]" >"$1"/.git/config', path)
+# There is no git on every machine: a repository as far as a sandbox looks at it.
+REPOSITORY = 'mkdir -p "$1"/sub "$1"/.git/hooks; echo "[core]" >"$1"/.git/config; '
+
+
+def wait_done(box: Box, name: str) -> None:
+    """Until the session has said that it is done."""
+    box.kildsvc("wait", name, "--for", "output=^done$", "--timeout", "60s", timeout=90)
+
+
+def printed(box: Box, name: str) -> str:
+    wait_done(box, name)
+    text: str = wait_until(
+        "it is in the journal", lambda: "done" in (out := box.kildsvc("logs", name).stdout) and out
+    )
+    return text
 
 
 def attack(box: Box, name: str, profile: str, facts: dict[str, Any]) -> dict[str, Any]:
     path = f"/home/dev/work/{profile}"
-    repository(box, path)
-    box.run("sh", "-c", f"cat >{path}/attacks.py", stdin=ATTACKS)
+    box.run("sh", "-c", f"{REPOSITORY} cat >$1/attacks.py", "sh", path, stdin=ATTACKS)
     box.kildsvc(
         "open", f"{name}-{profile}", "--sandbox", profile, "--cwd", path, "--env", "SSH_AUTH_SOCK=/tmp/agent/sock",
-        "--", "sh", "-c", 'python3 attacks.py "$0"; sleep 1000', json.dumps(facts),
+        "--", "sh", "-c", 'python3 attacks.py "$0"; echo done; sleep 1000', json.dumps(facts),
     )  # fmt: skip
-    wait_until("it has tried everything", lambda: box.sh(f"ls {path}/report 2>/dev/null", check=False))
+    wait_done(box, f"{name}-{profile}")
     report: dict[str, Any] = json.loads(box.sh(f"cat {path}/report"))
     return report
 
@@ -88,21 +99,20 @@ def test_every_way_out_is_shut(box: Box, name: str) -> None:
     assert box.sh("ls -A ~; cat ~/.bashrc") == before, "a home directory of its own"
     # And work goes on.
     assert [reports[profile]["failed"] for profile in reports] == [[], [], []]
-    for profile in ("workspace", "strict"):
-        session = box.json("status", f"{name}-{profile}")
-        assert (session["sandbox"], session["mark"]["state"]) == (profile, "working")
-        assert f"sandbox: {profile}" in box.kildsvc("status", f"{name}-{profile}").stdout
+    sessions = {one["sandbox"]: one["mark"]["state"] for one in box.json("list", "--agent", "sh") if one["mark"]}
+    assert sessions == {"off": "working", "workspace": "working", "strict": "working"}
+    assert "sandbox: strict" in box.kildsvc("status", f"{name}-strict").stdout
 
 
 @pytest.mark.smoke
 def test_a_life_inside(box: Box, name: str) -> None:
     """Attach, crash and recovery of the shim, exit code, last output, restart, another run: as outside."""
-    repository(box, "/home/dev/work")
     script = (
         "echo started; read x; echo got $x; until [ -e go ]; do sleep .05; done; touch /srv/open/x && exit 9; exit 7"
     )
     box.root("mkdir", "-p", "-m", "777", "/srv/open")
-    box.kildsvc("open", name, "--sandbox", "strict", "--cwd", "/home/dev/work", "--", "sh", "-c", script)
+    box.sh(REPOSITORY + 'printf "#!/bin/sh\n%s\n" "$2" >$1/agent; chmod +x $1/agent', "/home/dev/work", script)
+    box.kildsvc("open", name, "--sandbox", "strict", "--cwd", "/home/dev/work", "--", "./agent")
     pid = box.agent_pid(name)
     with Terminal(box.argv(box.kild, "attach", name)) as terminal:
         terminal.read_until(rb"started")
@@ -134,6 +144,7 @@ REFUSED = [
     (["--sandbox", "workspace", "--cwd", "/home/dev"], "'/home/dev' as a whole"),
     (["--sandbox", "strict", "--cwd", "/"], "'/' as a whole"),
     (["--sandbox", "strict", "--cwd", "/tmp"], "'/tmp' as a whole"),
+    (["--sandbox", "workspace", "--cwd", "/home/dev/.local"], "'/home/dev/.local' as a whole"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work", "--write", "/home"], "'/home' as a whole"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work", "--write", "/no"], "does not exist"),
     (["--sandbox", "workspace", "--cwd", "/home/dev/work/a b"], "no blanks"),
@@ -143,7 +154,7 @@ REFUSED = [
 
 
 def test_what_protects_nothing_is_refused(box: Box, name: str) -> None:
-    box.sh("mkdir -p ~/work/'a b'")
+    box.sh("mkdir -p ~/work/'a b' ~/.local")
     for options, message in REFUSED:
         done = box.kildsvc("open", name, *options, "--", "sleep", "1000", check=False)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -215,7 +226,7 @@ def test_a_linked_work_tree(box: Box, name: str, profile: str) -> None:
         own=$(git rev-parse --git-dir); try mv -f new $own/commondir; try rm -f $own/commondir; try mv $own $own.x
         echo done; sleep 1000"""
     box.kildsvc("open", name, "--sandbox", profile, "--cwd", "/home/dev/work/tree", "--", "sh", "-c", script)
-    shown = wait_until("it is done", lambda: "done" in (text := box.kildsvc("logs", name).stdout) and text)
+    shown = printed(box, name)
     assert shown.replace("out: touch ../main/file\n", "" if profile == "strict" else "!") == "2\ndone\n"
     assert box.sh("ls -A ~/work/main") == ".git\n"
     assert "two" in box.sh("git -C ~/work/main log --oneline tree")
@@ -230,7 +241,7 @@ def test_a_forged_work_tree_opens_nothing(box: Box, name: str) -> None:
         "open", name, "--sandbox", "workspace", "--cwd", "/home/dev/work/tree", "--", "sh", "-c",
         "touch ~/.ssh/objects/y ~/.ssh/worktrees/x/y; echo done; sleep 1000",
     )  # fmt: skip
-    wait_until("it is done", lambda: "done" in box.kildsvc("logs", name).stdout)
+    wait_done(box, name)
     assert box.sh("find ~/.ssh -name y; rm -r ~/.ssh/worktrees ~/.ssh/objects") == ""
 
 
@@ -279,7 +290,7 @@ write(home + "/.claude/new")
 attempt(os.replace, home + "/.claude/new", home + "/.claude/settings.json")
 attempt(write, __file__)
 attempt(os.listdir, home + "/.local/share/other")
-print("end", flush=True)
+print("done", flush=True)
 time.sleep(1000)
 """,
     )
@@ -287,7 +298,7 @@ time.sleep(1000)
     box.run(
         "env", f"PATH={path}", box.kild, "open", name, "--sandbox", profile, "--cwd", "/home/dev/work", "--", "claude"
     )
-    shown = wait_until("it has tried", lambda: "end" in (text := box.kildsvc("logs", name).stdout) and text)
+    shown = printed(box, name)
     assert shown.splitlines() == [
         "data",
         "did write history",
@@ -296,7 +307,7 @@ time.sleep(1000)
         "no replace new settings.json",
         "no write claude",
         f"{'did' if profile == 'workspace' else 'no'} listdir other",
-        "end",
+        "done",
     ]
     assert box.sh("cat ~/.claude.json").strip() == "{}"
     box.sh("rm -rf ~/.claude ~/.claude.json ~/tools ~/.local/bin ~/.local/share")
@@ -320,7 +331,7 @@ END"""
             python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7777)); print("connected")'
             echo done; sleep 1000"""
         box.kildsvc("open", name, "--cwd", "/home/dev/work/app", "--", "sh", "-c", script)
-        shown = wait_until("it is done", lambda: "done" in (text := box.kildsvc("logs", name).stdout) and text)
+        shown = printed(box, name)
         assert box.json("status", name)["sandbox"] == "lab"
         assert "good" in shown
         assert "connected" in shown

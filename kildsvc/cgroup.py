@@ -62,7 +62,10 @@ class Group:
         group._path.mkdir(exist_ok=True)
         # Frozen first: what comes into it does not fork any more, so that this has an end.
         group._write("cgroup.freeze", "1")
+        deadline = time.monotonic() + FREEZE_SEC
         while moving := [pid for pid in map(int, self.read("cgroup.procs").split()) if not spare(pid)]:
+            if time.monotonic() > deadline:
+                return False  # one that is ending, and does not come to an end
             for pid in moving:
                 try:
                     group._write("cgroup.procs", str(pid))

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import click
 
-from kildsvc import terminal
+from kildsvc import model, terminal
 from kildsvc.cli import render
 from kildsvc.cli.options import DURATION, json_option, seconds, session_options
 from kildsvc.errors import KildError, UsageError
@@ -34,8 +34,9 @@ def wait_command(
 
     Ends with the agent's own exit code (128+n for a signal), of several the first that is not 0; with 0 when
     the time is over and they live, or the condition came true; with 124 when nothing lives and nobody knows
-    how it ended; with 125 when waiting failed, or the condition cannot come true any more. One line per
-    session on stdout: KILD:WAIT name=… status=… exit_code=… reason=…
+    how it ended, or when its own time was over and it obeyed with 0; with 125 when waiting failed, or the
+    condition cannot come true any more. One line per session on stdout: KILD:WAIT name=… status=… exit_code=…
+    reason=…
     """
     import asyncio
 
@@ -54,6 +55,8 @@ def wait_command(
                 async for result in stream:
                     hint = _wait_again(names, results, one, timeout, until) if result.reason == "timeout" else ""
                     render.waited(result, hint, as_json)
+                    if not as_json:
+                        _tell_why(result)
                     results.append(result)
         finally:
             if progress:
@@ -198,9 +201,16 @@ def run_command(
     result = opened.wait()
     if remove:
         api.destroy(name)
+    _tell_why(result)
     if result.exit_code is None:
         render.note(f"'{name}' has ended; nobody saw its exit code")
     return exit_code([result], Condition())
+
+
+def _tell_why(result: Waited) -> None:
+    """An exit code does not tell what was done to it."""
+    if result.status in (model.OOM, model.TIMEOUT):
+        render.note(f"{result.name}: {result.cause}")
 
 
 @click.command("mark")

@@ -14,6 +14,7 @@ from kildsvc import model
 from kildsvc.agents.table import Installed
 from kildsvc.errors import AgentExitedEarly, KildError
 from kildsvc.model import Event, Session, Waited
+from kildsvc.shim.memory import size
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.text import Cleaner
 
@@ -147,22 +148,13 @@ def error(problem: KildError, as_json: bool) -> None:
 
 def duration(seconds: float) -> str:
     seconds = max(0, int(seconds))
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            rest = seconds % size
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            rest = seconds % length
             smaller = {"d": ("h", 3600), "h": ("min", 60), "min": ("s", 1)}[unit]
             tail = f" {rest // smaller[1]} {smaller[0]}" if rest // smaller[1] else ""
-            return f"{seconds // size} {unit}{tail}"
+            return f"{seconds // length} {unit}{tail}"
     return f"{seconds} s"
-
-
-def size(count: int) -> str:
-    amount = float(count)
-    for unit in ("B", "K", "M", "G"):
-        if amount < 1024 or unit == "G":
-            return f"{amount:.0f}{unit}" if amount >= 10 or unit == "B" else f"{amount:.1f}{unit}"
-        amount /= 1024
-    return ""
 
 
 def home_short(path: str) -> str:

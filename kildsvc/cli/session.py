@@ -139,6 +139,7 @@ def attach_command(name: str, read_only: bool, detach_keys: str | None) -> int:
 def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
     from kildsvc import config
     from kildsvc.operations.attach import attach
+    from kildsvc.operations.wait import NO_RESULT
 
     if detach_keys is None:
         detach_keys = config.load().get("detach_keys") or DEFAULT
@@ -154,11 +155,11 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
     if code is None:
         render.note(f"'{name}' has ended; nobody saw its exit code")
         return 125
+    late, oom = outcome.exit["timed_out"], outcome.exit["oom"]
     how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
-    word = "was stopped" if outcome.exit["stopped"] else "has ended"
-    late = outcome.exit["timed_out"]
-    render.note(f"'{name}' {'had its time' if late else word}: {how}")
-    return int(code) or (124 if late else 0)
+    word = "was stopped" if outcome.exit["stopped"] else "has had its time" if late else "has ended"
+    render.note(f"'{name}' {word}: {f'out of memory: {oom}' if oom else how}")
+    return int(code) or (NO_RESULT if late else 0)
 
 
 @click.command("stop")

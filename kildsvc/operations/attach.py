@@ -30,6 +30,7 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
                 "exit_code": session.exit_code,
                 "stopped": session.state == model.STOPPED,
                 "timed_out": session.state == model.TIMEOUT,
+                "oom": session.cause.removeprefix("out of memory: ") if session.state == model.OOM else "",
             }
         )
 

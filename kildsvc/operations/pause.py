@@ -38,6 +38,7 @@ def _pause(name: str) -> Session:
         try:
             done = group.freeze(activity.is_supporting)
         except OSError as error:
+            group.thaw()
             hint = "it takes cgroup v2 and Linux 5.2"
             raise KildError(f"the kernel does not let '{name}' be paused: {error.strerror}", hint) from error
         if not done:

@@ -84,6 +84,7 @@ class Ending:
             "exit_code": self.exit_code() if self.code is not None or self.signal else None,
             "stopped": stopped and not self.timed_out,
             "timed_out": self.timed_out,
+            "oom": self.oom,
         }
 
 

@@ -34,6 +34,8 @@ def conclude(shim: Shim) -> Ending:
     deadline = time.monotonic() + FAREWELL_SEC
     while not shim.scrollback.flush(final=True) and shim.journal.settle_until(deadline):
         pass
+    if not ending.oom:
+        shim.memory.tell()
     if not shim.record.flag(rec.RECORDED):
         _record_end(shim, ending, deadline)
     notify.notify(f"STATUS={ending.status_text()}")

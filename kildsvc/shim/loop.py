@@ -303,8 +303,11 @@ class Shim:
             self.deadlines["runtime"] = deadline / 1e6 + RUNTIME_SLACK_SEC
 
     def on_memory_event(self, _: int) -> None:
-        if self.memory.on_change():
-            self.deadlines.setdefault("oom", time.monotonic() + OOM_SEC)
+        try:
+            if self.memory.on_change():
+                self.deadlines.setdefault("oom", time.monotonic() + OOM_SEC)
+        except OSError:  # ENODEV: the controller was taken away
+            self.unwatch(self.memory.fd)
 
     def on_waiter_exit(self, _: int) -> None:
         if self.exec_fd in self.handlers:

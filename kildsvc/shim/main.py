@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 # Of an agent that has obeyed and ended with 0; as timeout(1) has it.
-TIMED_OUT = 124
+TIME_IS_OVER = 124
 
 
 def ignore_signals() -> None:
@@ -118,4 +118,4 @@ def main() -> None:
         # over systemd has asked for it, and calls it Result=timeout.)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
-    os._exit(ending.exit_code() or (TIMED_OUT if ending.timed_out else 0))
+    os._exit(ending.exit_code() or (TIME_IS_OVER if ending.timed_out else 0))

@@ -40,10 +40,9 @@ def describe() -> str:
     return ", ".join(words + ([f"peak {size(peak)}"] if peak else []))
 
 
-def size(count: int) -> str:
-    amount, unit = float(count), ""
-    for unit in ("B", "K", "M", "G"):
-        if amount < 1024 or unit == "G":
-            break
-        amount /= 1024
-    return f"{amount:.1f}".removesuffix(".0") + unit
+def size(count: float) -> str:
+    units = iter("BKMG")
+    unit = next(units)
+    while count >= 1024 and unit != "G":
+        count, unit = count / 1024, next(units)
+    return f"{count:.0f}{unit}" if count >= 10 or unit == "B" else f"{count:.1f}{unit}"

@@ -25,6 +25,9 @@ _COMMANDS = {
     "wait": "automate",
     "events": "automate",
     "mark": "automate",
+    "note": "about",
+    "label": "about",
+    "rename": "about",
 }
 _ALIASES = {"ls": "list"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

@@ -185,9 +185,10 @@ def when(session: Session, now: float) -> str:
     return "before boot" if session.before_boot else ""
 
 
-def table(sessions: list[Session]) -> None:
+def table(sessions: list[Session], wide: bool = False) -> None:
     now = time.time()
     head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "DIRECTORY"]
+    head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
     rows = [
         [
             session.name,
@@ -199,6 +200,7 @@ def table(sessions: list[Session]) -> None:
             size(session.memory) if session.memory else "",
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
+            *(_word(session.word) if wide else ()),
         ]
         for session in sessions
     ]
@@ -215,6 +217,30 @@ def table(sessions: list[Session]) -> None:
         cells = {i: _fit(row[i], widths[i]) for i in keep}
         cells[1] = _colour(cells[1], _COLOURS.get(session.state))
         say("  ".join(cells[i] for i in keep).rstrip())
+
+
+def _word(word: model.Word | None) -> list[str]:
+    """Model, messages, tokens, cost, last message; empty what the agent does not tell."""
+    if not word:
+        return [""] * 5
+    more = "+" if word.partial else ""
+    tokens = ""
+    if word.input_tokens is not None and word.output_tokens is not None:
+        tokens = f"{number(word.input_tokens)}{more} in, {number(word.output_tokens)}{more} out"
+    return [
+        word.model or "",
+        f"{word.messages}{more}" if word.messages else "",
+        tokens,
+        f"${word.cost:.2f}{more}" if word.cost is not None else "",
+        word.last_message or "",
+    ]
+
+
+def number(count: int) -> str:
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 1000)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    return str(count)
 
 
 def _columns() -> int:
@@ -248,10 +274,12 @@ def details(session: Session) -> None:
         "runs": ", ".join(f"{one.pid} {one.command}" for one in session.children[:5]),
         "mark": _mark(session.mark, now),
         "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
+        **dict(zip(("model", "messages", "tokens", "cost", "says"), _word(session.word), strict=True)),
+        "active": f"{duration(now - session.word.last_activity)} ago" if session.word else "",
     }
     for label, value in lines.items():
         if value:
-            say(f"  {label + ':':<9}{value}")
+            say(f"  {label + ':':<8} {value}")
 
 
 def _cpu(session: Session) -> str:

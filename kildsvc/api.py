@@ -46,10 +46,13 @@ __all__ = [
     "Waited",
     "destroy",
     "events",
+    "label",
     "limit",
     "mark",
+    "note",
     "open",
     "pause",
+    "rename",
     "sessions",
     "status",
     "stop",
@@ -145,8 +148,9 @@ def open(
 def status(name: str) -> Session:
     """How it is now, or how its last run ended. Raises NoSuchSession."""
     from kildsvc.operations.sessions import status
+    from kildsvc.operations.word import with_words
 
-    return status(name)
+    return next(with_words([status(name)]))
 
 
 def sessions(
@@ -155,11 +159,17 @@ def sessions(
     labels: Mapping[str, str] | None = None,
     cwd: str = "",
     agent: str = "",
+    words: bool = False,
 ) -> list[Session]:
-    """All sessions, running and ended, or those that fit."""
+    """All sessions, running and ended, or those that fit; with `words` also what their agents wrote."""
     from kildsvc.operations.sessions import Filter, list_sessions
 
-    return list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+    found = list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+    if words:
+        from kildsvc.operations.word import with_words
+
+        found = list(with_words(found))
+    return found
 
 
 def stop(*names: str) -> list[Stopped]:
@@ -201,6 +211,27 @@ def mark(name: str, state: str, text: str = "") -> Mark:
     from kildsvc.operations.mark import mark
 
     return mark(name, state, text)
+
+
+def note(name: str, text: str | None = None) -> str:
+    """The line about a session; with a text, that is set first. An empty one clears it."""
+    from kildsvc.operations.about import note
+
+    return note(name, text)
+
+
+def label(name: str, labels: Mapping[str, str] | None = None, remove: Iterable[str] = ()) -> dict[str, str]:
+    """The labels of a session, after these have been set and removed."""
+    from kildsvc.operations.about import label
+
+    return label(name, labels or {}, remove)
+
+
+def rename(name: str, new: str) -> Session:
+    """Gives an ended session another name."""
+    from kildsvc.operations.about import rename
+
+    return rename(name, new)
 
 
 def wait(*names: str, timeout: float | None = None, until: str = "exit", any: bool = False) -> list[Waited]:

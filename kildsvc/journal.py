@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -56,7 +56,7 @@ def _command(matches: list[str], *options: str) -> list[str]:
     return ["journalctl", "--quiet", "--all", "--output=export", *options, f"_UID={os.getuid()}", *matches]
 
 
-def read(matches: list[str], *options: str) -> Iterator[Entry]:
+def read(matches: list[str], *options: str) -> Generator[Entry, None, None]:
     """Entries of this user that fit, oldest first unless told otherwise. Stop iterating to stop reading."""
     with _start(_command(matches, *options)) as process:
         assert process.stdout and process.stderr
@@ -170,8 +170,8 @@ def tail() -> tuple[str, ...]:
     return (f"--after-cursor={last.cursor}",) if last else ()
 
 
-def of_session(name: str) -> list[str]:
-    return [f"KILD_SESSION={name}"]
+def of_session(*names: str) -> list[str]:
+    return [f"KILD_SESSION={name}" for name in names]
 
 
 def of_run(name: str, run: str) -> list[str]:

@@ -114,9 +114,23 @@ class Metadata:
     sandbox: str = "off"
     write: list[str] = field(default_factory=list)  # what else it may write to
     limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
+    former: list[tuple[str, float]] = field(default_factory=list)  # names it had, until when: the journal keeps them
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, *(name for name, _ in self.former)]
+
+    def owns(self, name: str, at: float) -> bool:
+        """Whether what happened to a session of that name at that time happened to this one."""
+        since = 0.0
+        for old, until in self.former:
+            if name == old and since < at <= until:
+                return True
+            since = until
+        return name == self.name and at > since
 
 
 # States of a session. The first group is alive.
@@ -207,6 +221,23 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Word:
+    """What the agent itself has written about its conversation. None is "it does not say"."""
+
+    conversation: str
+    file: str
+    last_activity: float
+    model: str | None = None
+    messages: int | None = None  # of the user and of the agent
+    input_tokens: int | None = None  # all that was read, from a cache or not
+    cached_tokens: int | None = None  # that part of it
+    output_tokens: int | None = None
+    cost: float | None = None  # dollars, where the agent tells it
+    last_message: str | None = None  # the agent's, as one line
+    partial: bool = False  # only the end of a long transcript was read: the counts are "at least"
+
+
+@dataclass(frozen=True)
 class Process:
     pid: int
     command: str
@@ -245,6 +276,7 @@ class Session:
     took_terminal: bool | None = None  # reads keys one by one, as a full-screen agent or a shell's prompt does
     children: list[Process] = field(default_factory=list)
     mark: Mark | None = None
+    word: Word | None = None  # told by status and, where asked for, list
     note: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     conversations: list[str] = field(default_factory=list)  # the agent's own ids of them, newest last

@@ -86,6 +86,14 @@ def write_launch(launch: Launch, directory: Path) -> None:
         ) from error
 
 
+def launch_env(directory: Path, run: str | None) -> dict[str, str] | None:
+    """The environment a run was started with, while its unit is loaded."""
+    try:
+        return dict(json.loads((directory / f"{run}.json").read_text())["env"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def clear(directory: Path) -> None:
     for path in directory.iterdir() if directory.is_dir() else ():
         if path.is_dir() and not path.is_symlink():

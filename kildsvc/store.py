@@ -84,6 +84,14 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
     return about, data[:pinned], data[pinned:]
 
 
+def rename(old: str, metadata: Metadata) -> None:
+    """Under its new name before the old one is forgotten."""
+    save(metadata)
+    if paths.last_output_file(old).exists():
+        os.replace(paths.last_output_file(old), paths.last_output_file(metadata.name))
+    forget(old)
+
+
 def forget(name: str) -> None:
     paths.metadata_file(name).unlink(missing_ok=True)
     shutil.rmtree(paths.last_output_file(name).parent, ignore_errors=True)

@@ -179,9 +179,10 @@ def when(session: Session, now: float) -> str:
     return "before boot" if session.before_boot else ""
 
 
-def table(sessions: list[Session]) -> None:
+def table(sessions: list[Session], wide: bool = False) -> None:
     now = time.time()
     head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "DIRECTORY"]
+    head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
     rows = [
         [
             session.name,
@@ -193,6 +194,7 @@ def table(sessions: list[Session]) -> None:
             _of(session, "memory", session.memory, size),
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
+            *(_word(session.word) if wide else ()),
         ]
         for session in sessions
     ]
@@ -226,6 +228,30 @@ def agents(found: list[Installed]) -> None:
     widths = [max(len(line[i]) for line in [head, *rows]) for i in range(len(head))]
     for line in [head, *rows]:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _word(word: model.Word | None) -> list[str]:
+    """Model, messages, tokens, cost, last message; empty what the agent does not tell."""
+    if not word:
+        return [""] * 5
+    more = "+" if word.partial else ""
+    tokens = ""
+    if word.input_tokens is not None and word.output_tokens is not None:
+        tokens = f"{number(word.input_tokens)}{more} in, {number(word.output_tokens)}{more} out"
+    return [
+        word.model or "",
+        f"{word.messages}{more}" if word.messages else "",
+        tokens,
+        f"${word.cost:.2f}{more}" if word.cost is not None else "",
+        word.last_message or "",
+    ]
+
+
+def number(count: int) -> str:
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 1000)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    return str(count)
 
 
 def _columns() -> int:
@@ -263,10 +289,12 @@ def details(session: Session) -> None:
         "mark": _mark(session.mark, now),
         "talks": ", ".join(session.conversations),
         "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
+        **dict(zip(("model", "messages", "tokens", "cost", "says"), _word(session.word), strict=True)),
+        "active": f"{duration(now - session.word.last_activity)} ago" if session.word else "",
     }
     for label, value in lines.items():
         if value:
-            say(f"  {label + ':':<9}{value}")
+            say(f"  {label + ':':<8} {value}")
 
 
 def _limit(session: Session, name: str) -> float | None:

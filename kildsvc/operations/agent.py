@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kildsvc import config, environment
-from kildsvc.agents import table
+from kildsvc import config, environment, store
+from kildsvc.agents import table, words
 from kildsvc.agents.table import Agent, Ask, Installed
 from kildsvc.errors import UsageError
 from kildsvc.model import Metadata
@@ -42,7 +42,7 @@ def choose(wish: Wish, extra: list[str], remembered: Metadata | None, settings: 
     name = wish.agent or (remembered.agent if remembered and remembered.known else "")
     before = remembered if remembered and remembered.known and remembered.agent == name else None
     agent = find(name, settings)
-    old = known_conversations(before) if before else []
+    old = known_conversations(before, agent) if before else []
     resume = ""
     if wish.resume is not None:
         resume = wish.resume or (old[-1] if old else "")
@@ -84,8 +84,14 @@ def names(settings: config.Config) -> list[str]:
     return list(dict.fromkeys([*table.KNOWN, *own]))
 
 
-def known_conversations(metadata: Metadata) -> list[str]:
-    return metadata.conversations
+def known_conversations(metadata: Metadata, agent: Agent) -> list[str]:
+    """Those we know of, newest last; where the agent chooses their ids itself, its own records tell the last one."""
+    known = metadata.conversations
+    if agent.session_id:
+        return known
+    taken = {one for other in store.load_all().values() if other.name != metadata.name for one in other.conversations}
+    found = words.conversation_id(agent.name, metadata.cwd, metadata.created, taken=frozenset(taken))
+    return [*(one for one in known if one != found), found] if found else known
 
 
 def installed() -> list[Installed]:

@@ -40,5 +40,6 @@ def _wish(metadata: model.Metadata, resume: bool) -> Wish:
     """Its conversation goes on where there is one; what is not an agent just runs again."""
     if not resume or not metadata.known:
         return Wish()
-    can = agent.find(metadata.agent, config.load(metadata.cwd)).resume and agent.known_conversations(metadata)
+    found = agent.find(metadata.agent, config.load(metadata.cwd))
+    can = found.resume and agent.known_conversations(metadata, found)
     return Wish(resume="" if can else None)

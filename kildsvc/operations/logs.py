@@ -3,11 +3,13 @@
 import codecs
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from kildsvc import journal, model, store
 from kildsvc.errors import JournalUnreadable, NoSuchSession, UsageError
 from kildsvc.journal import Entry
+from kildsvc.model import Metadata
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,15 @@ def _entries(query: Query, newest_first: bool = False) -> Iterator[Entry]:
         options += ["--follow", "--no-tail" if query.lines is None else f"--lines={query.lines}"]
     elif newest_first:
         options.append("--reverse")
+    metadata = store.load(query.name)
+    matches = journal.of_session(*(metadata.names if metadata else [query.name]))
     run = query.run
     if run == "last":
-        run = _last_run(query.name)
-    matches = journal.of_session(query.name) if run == "all" else journal.of_run(query.name, run)
+        run = _last_run(query.name, matches, metadata)
     try:
-        yield from journal.read(matches, *options)
+        for entry in journal.read(matches if run == "all" else [*matches, f"KILD_RUN={run}"], *options):
+            if not metadata or metadata.owns(entry.name, entry.usec / 1e6):
+                yield entry
     except JournalUnreadable as error:
         if query.since and "parse" in error.message.lower():
             raise UsageError(
@@ -105,12 +110,12 @@ def _entries(query: Query, newest_first: bool = False) -> Iterator[Entry]:
         raise
 
 
-def _last_run(name: str) -> str:
-    matches = [*journal.of_session(name), *journal.of_event("opened")]
-    entry = next(journal.read(matches, "--reverse", "--lines=1"), None)
-    if entry:
-        return entry.run
-    if store.load(name):
+def _last_run(name: str, matches: list[str], metadata: Metadata | None) -> str:
+    with closing(journal.read([*matches, *journal.of_event("opened")], "--reverse")) as entries:
+        for entry in entries:
+            if not metadata or metadata.owns(entry.name, entry.usec / 1e6):
+                return entry.run
+    if metadata:
         raise JournalUnreadable(
             f"the journal has nothing of '{name}'", "it may have been rotated away, or be volatile"
         )

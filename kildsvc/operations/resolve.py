@@ -80,6 +80,7 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
         shell=command.shell,
         grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
         labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
+        former=remembered.former if remembered else [],
         known=bool(chosen),
         yolo=bool(chosen and chosen.yolo),
         model=chosen.model if chosen else "",
@@ -130,6 +131,6 @@ def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
     for item in items:
         key, separator, value = item.partition("=")
         if not separator or not key:
-            raise UsageError(f"--label '{item}' is not of the form KEY=VALUE")
+            raise UsageError(f"label '{item}' is not of the form KEY=VALUE")
         labels[key] = value
     return labels

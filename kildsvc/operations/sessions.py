@@ -202,16 +202,22 @@ def _history(unloaded: dict[str, Metadata]) -> list[Session]:
     """Sessions systemd knows nothing of (any more): their last run, from the journal."""
     last: dict[str, dict[str, journal.Entry]] = {}
     problem = ""
-    matches = [*journal.of_event("opened", "ended"), *(f"KILD_SESSION={name}" for name in unloaded)]
+    owners: dict[str, list[Metadata]] = {}
+    for metadata in unloaded.values():
+        for name in metadata.names:
+            owners.setdefault(name, []).append(metadata)
+    matches = [*journal.of_event("opened", "ended"), *journal.of_session(*owners)]
     waiting = set(unloaded)
     try:
         for entry in journal.read(matches, "--reverse") if unloaded else ():
-            name = entry.text("KILD_SESSION")
-            seen = last.setdefault(name, {})
-            if name in waiting and (entry.event == "opened" or not seen):
-                seen[entry.event] = entry
-            if entry.event == "opened":
-                waiting.discard(name)
+            for metadata in owners[entry.name]:
+                if metadata.name not in waiting or not metadata.owns(entry.name, entry.usec / 1e6):
+                    continue
+                seen = last.setdefault(metadata.name, {})
+                if entry.event == "opened" or not seen:
+                    seen[entry.event] = entry
+                if entry.event == "opened":
+                    waiting.discard(metadata.name)
             if not waiting:
                 break
     except JournalUnreadable as error:

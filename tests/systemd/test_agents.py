@@ -102,6 +102,23 @@ def test_conversations(agents: Agents, name: str) -> None:
     assert agents.box.json("status", name)["conversations"] == [second, first]
 
 
+def test_an_agent_that_names_its_conversations_itself(agents: Agents, name: str) -> None:
+    agents.install("codex")
+    agents.kildsvc("open", name, "--agent", "codex")
+    id = "0199a213-81c0-7800-8aa1-bbab2a035a53"
+    line = json.dumps({"type": "session_meta", "payload": {"id": id, "cwd": "/home/dev"}})
+    agents.box.sh(
+        'd=~/.codex/sessions/$(date +%Y/%m/%d); mkdir -p $d; echo "$1" >$d/rollout-$(date +%FT%H-%M-%S)-$2.jsonl',
+        line,
+        id,
+    )
+    agents.kildsvc("stop", name)
+    agents.kildsvc("open", name, "--resume")
+    assert agents.given() == ["codex", "resume", id]
+    assert agents.box.json("status", name)["conversations"] == [id]
+    agents.box.sh("rm -rf ~/.codex")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -25,7 +25,7 @@ def read_run(directory: Path) -> tuple[str | None, float | None]:
     """Run id and start: the shim writes this file when a run begins and never again."""
     try:
         return (directory / "run").read_text(), (directory / "run").stat().st_mtime
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None, None
 
 
@@ -52,8 +52,9 @@ def _time(path: Path) -> float | None:
 
 def _mark(path: Path) -> Mark | None:
     try:
-        return Mark(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        values = json.loads(path.read_text())
+        return Mark(str(values["state"]), str(values["text"]), float(values["at"]))
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 

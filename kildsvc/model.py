@@ -154,9 +154,10 @@ class Ended:
 
 def parse_status_text(text: str) -> Ended | None:
     """The end as the shim's STATUS= tells it; None when it tells no end."""
-    if match := re.fullmatch(r"ended: exit (\d+)", text):
+    if match := re.fullmatch(r"ended: exit ([0-9]{1,3})", text):
         return Ended(code=int(match[1]))
-    if match := re.fullmatch(r"ended: signal (\w\S*?)(, out of memory)?", text):
+    match = re.fullmatch(r"ended: signal ([A-Z0-9+]+)(, out of memory)?", text)
+    if match and signal_number(match[1]):
         return Ended(signal=match[1], oom=bool(match[2]))
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
@@ -164,11 +165,15 @@ def parse_status_text(text: str) -> Ended | None:
 
 
 def signal_number(name: str) -> int:
+    """0 for what is no signal's name."""
     import signal
 
-    if name.startswith("RTMIN+"):
-        return signal.SIGRTMIN + int(name[6:])
-    return int(name) if name.isdigit() else signal.Signals[f"SIG{name}"].value
+    base, name = (signal.SIGRTMIN, name[6:]) if name.startswith("RTMIN+") else (0, name)
+    if re.fullmatch(r"[0-9]{1,2}", name):
+        number = base + int(name)
+        return number if number <= signal.SIGRTMAX else 0
+    named = signal.Signals.__members__.get(f"SIG{name}")
+    return named.value if named and not base else 0
 
 
 # The version of what --json tells of a session; session.schema.json beside this file describes it. Fields may be

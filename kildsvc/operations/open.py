@@ -234,7 +234,7 @@ def _last_output(launch: Launch) -> tuple[str, float | None]:
             end = next((entry for entry in entries if entry.event == "ended"), None)
             if end:
                 data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
-                return last_lines(data), int(end.text("KILD_LIVED_USEC") or 0) / 1e6
+                return last_lines(data), (end.number("KILD_LIVED_USEC") or 0) / 1e6
     except JournalUnreadable:
         pass
     saved = store.last_output(launch.name)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Typed input that the agent has not read yet; beyond it clients are not read from.
 INPUT_MAX = 64 * 1024
+# What could not be had, a descriptor or journald, is asked for again after this.
+RETRY_SEC = 1.0
 # Reads of the terminal in a row before clients and timers have their turn.
 READS_IN_A_ROW = 64
 
@@ -113,7 +115,7 @@ class Shim:
         if deadline := self.activity.idle_deadline():
             self.deadlines["idle"] = deadline
         self.watch(self.master_fd, self.on_pty_ready)
-        self.watch(self.server.listener.fileno(), lambda _: self.server.on_listener_readable())
+        self.watch(self.server.listener.fileno(), self.on_listener_readable)
         if self.waiter_fd >= 0:
             self.watch(self.waiter_fd, self.on_waiter_exit)
         else:
@@ -161,6 +163,8 @@ class Shim:
                 self.on_waiter_lost()
             elif name == "idle":
                 self.activity.on_idle()
+            elif name == "accept":
+                self.watch(self.server.listener.fileno(), self.on_listener_readable)
 
     def on_pty_ready(self, events: int) -> None:
         if events & select.EPOLLIN:
@@ -217,6 +221,8 @@ class Shim:
             self.deadlines["flush"] = time.monotonic() + 1
         elif self.journal.fileno() >= 0:
             self.watch(self.journal.fileno(), lambda _: self.flush(), select.EPOLLOUT)
+        else:
+            self.deadlines["flush"] = time.monotonic() + RETRY_SEC  # no journald, of whose return nobody tells
 
     def plan_tick(self) -> None:
         if not self.scrollback.settled:
@@ -249,6 +255,7 @@ class Shim:
 
     def say_ready(self) -> None:
         self.record.set_flag(rec.READY)
+        self.activity.on_ready(self.record.words[rec.AGENT_PID])
         self.say_running("READY=1\n")
         self.journal.event("ready", f"running, pid {self.record.words[rec.AGENT_PID]}", 6)
 
@@ -284,7 +291,10 @@ class Shim:
     def on_signal(self, _: int) -> None:
         # SIGTERM is the only signal not ignored: a stop was asked for.
         os.read(self.wake_fd, 4096)
-        os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))  # for the reaper
+        try:
+            os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError:
+            pass  # no room: it is for the reaper, should we be killed now
         self.stopping = True
         self.record.set_flag(rec.STOPPING)
         self.end_agent()
@@ -314,6 +324,12 @@ class Shim:
             self.agent_fd = -1
 
     # -- clients --------------------------------------------------------------------------------------------
+
+    def on_listener_readable(self, _: int) -> None:
+        if not self.server.on_listener_readable():
+            # It would be readable for ever; whoever knocks waits in its queue.
+            self.unwatch(self.server.listener.fileno())
+            self.deadlines["accept"] = time.monotonic() + RETRY_SEC
 
     def on_input(self, data: bytes) -> None:
         self.activity.on_input()

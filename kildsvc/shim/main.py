@@ -11,12 +11,21 @@ import os
 import signal
 import socket
 import sys
+import time
 
 from kildsvc.shim import child, notify
 from kildsvc.shim import record as rec
+from kildsvc.shim.ending import Ending
 from kildsvc.shim.finish import conclude
 from kildsvc.shim.loop import Shim
 from kildsvc.shim.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+# Again and again is bearable, but not without a pause.
+PAUSE_SEC = 0.5
 
 
 def ignore_signals() -> None:
@@ -87,11 +96,40 @@ def start(directory: str, run: str) -> Shim:
     return shim
 
 
+def give_up(shim: Shim | None) -> NoReturn:
+    """A fault of our own. The agent is not to die of it: killed, we are started again and go on."""
+    try:
+        sys.excepthook(*sys.exc_info())
+        if shim is None and "record" not in notify.stored():
+            os._exit(1)  # there is no agent yet
+        time.sleep(PAUSE_SEC)
+    finally:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def end(shim: Shim) -> Ending:
+    """Tells all of the run's end; if that fails a second time, only how it ended."""
+    try:
+        return conclude(shim)
+    except Exception:
+        if not shim.record.flag(rec.FAILED):
+            shim.record.set_flag(rec.FAILED)
+            raise
+    ending = Ending.of(shim.record)
+    notify.notify(f"STATUS={ending.status_text()}")
+    return ending
+
+
 def main() -> None:
     ignore_signals()
-    shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
-    shim.serve()
-    ending = conclude(shim)
+    shim = None
+    try:
+        shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
+        shim.serve()
+        ending = end(shim)
+    except Exception:
+        give_up(shim)
     if shim.stopping:
         # Death by SIGTERM is the mark of a requested stop: nothing else's end looks like it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -153,14 +153,13 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config) -> La
 def _make_room(manager: Manager, name: str) -> None:
     """Refuses a session that lives; lets go of the unit of one that has ended."""
     found = manager.get(unit_of(name), "LoadState", "ActiveState")
-    if found["LoadState"] != "loaded":
-        return
-    if found["ActiveState"] not in ("inactive", "failed"):
-        raise AlreadyRunning(
-            f"session '{name}' is running already", f"kildsvc attach {name}, or kildsvc stop {name} first"
-        )
-    manager.kill(unit_of(name), 9)  # what a crash may have left
-    forget_unit(manager, name)
+    if found["LoadState"] == "loaded":
+        if found["ActiveState"] not in ("inactive", "failed"):
+            raise AlreadyRunning(
+                f"session '{name}' is running already", f"kildsvc attach {name}, or kildsvc stop {name} first"
+            )
+        manager.kill(unit_of(name), 9)  # what a crash may have left
+    forget_unit(manager, name)  # an open that was killed may have left the keeper alone
 
 
 def forget_unit(manager: Manager, name: str) -> None:

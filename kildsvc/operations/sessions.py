@@ -142,14 +142,19 @@ def end_state(ended: Ended, properties: dict[str, object]) -> str:
 
 def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session:
     said = _RUNNING_TEXT.match(manager.get(session.unit, "StatusText")["StatusText"])
-    pid = int(said[1]) if said else None
+    state = session.state
+    # A shim that was killed says nothing while it is started again.
+    up = _comes_back(manager, session) if state != model.RUNNING or not said else None
+    if up:
+        state = model.RUNNING
+    pid = int(said[1]) if said else up
     group = group_of(manager, session.name)
-    frozen = session.state == model.RUNNING and group.frozen
+    frozen = state == model.RUNNING and group.frozen
     now = time.time()
     used, used_at_output = group.cpu_usec, signs.cpu_at_output_usec
     return replace(
         session,
-        state=model.PAUSED if frozen else session.state,
+        state=model.PAUSED if frozen else state,
         pid=pid,
         duration=_span(session.started, now),
         idle=_span(session.last_output or session.started, now),
@@ -161,6 +166,15 @@ def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session
         took_terminal=activity.took_terminal(pid) if pid else None,
         children=activity.processes(group.pids, pid),
     )
+
+
+def _comes_back(manager: Manager, session: Session) -> int | None:
+    """The agent's pid when its shim was killed: systemd stops and starts the unit then, and the agent goes on."""
+    found = manager.get(session.unit, "SubState", "Result")
+    killed = found["SubState"] == "stop-post" and found["Result"] in ("signal", "core-dump")
+    if killed or session.state != model.STOPPING:
+        return activity.read_ready(paths.runtime_dir(session.name))
+    return None
 
 
 def _span(start: float | None, end: float | None) -> float | None:

@@ -35,6 +35,16 @@ def read_run(directory: Path) -> tuple[str | None, float | None]:
         return None, None
 
 
+def read_ready(directory: Path) -> int | None:
+    """The agent's pid, from when it was up until its run is being ended or is over; None otherwise."""
+    if (directory / "stopping").exists() or (directory / "closed").exists():
+        return None
+    try:
+        return int(_text(directory / "ready"))
+    except (OSError, ValueError):
+        return None
+
+
 def read(directory: Path) -> Signs:
     try:
         used = int(_text(directory / "output"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from kildsvc.errors import JournalUnreadable, KildError
-from kildsvc.model import Ended
+from kildsvc.model import Ended, signal_number
 from kildsvc.shim.journal import EVENTS
 
 
@@ -18,9 +18,14 @@ class Entry:
     def text(self, name: str) -> str:
         return self.fields.get(name, b"").decode(errors="replace")
 
+    def number(self, name: str) -> int | None:
+        """None where there is none: anything may be in the journal, an agent can write to it as well as we can."""
+        text = self.text(name)
+        return int(text) if len(text) < 20 and text.isascii() and text.isdigit() else None
+
     @property
     def usec(self) -> int:
-        return int(self.text("__REALTIME_TIMESTAMP") or 0)
+        return self.number("__REALTIME_TIMESTAMP") or 0
 
     @property
     def cursor(self) -> str:
@@ -40,10 +45,10 @@ class Entry:
 
     def ended(self) -> Ended:
         """What an 'ended' record says."""
-        code = self.text("KILD_EXIT_CODE")
+        code, signal = self.number("KILD_EXIT_CODE"), self.text("KILD_EXIT_SIGNAL")
         return Ended(
-            code=int(code) if code else None,
-            signal=self.text("KILD_EXIT_SIGNAL") or None,
+            code=code if code is None or code <= 255 else None,
+            signal=signal if signal_number(signal) else None,
             error=self.text("KILD_EXEC_ERROR") or None,
             stopped=self.text("KILD_STOPPED") == "1",
             oom=self.text("KILD_OOM"),
@@ -122,7 +127,7 @@ class Parser:
                 value = bytes(self._data[start : start + length])
                 end = start + length
             if line:
-                self._fields[name.decode()] = value
+                self._fields[name.decode(errors="replace")] = value
             at = end + 1
         del self._data[:at]
 

@@ -190,20 +190,26 @@ def parse_status_text(text: str) -> Ended | None:
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
     found = re.fullmatch(
-        r"ended: (?:exit (\d+)|signal ([\w+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
+        r"ended: (?:exit ([0-9]{1,3})|signal ([A-Z0-9+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
     )
     if not found:
         return None
     code, signal, late, oom = found.groups()
+    if signal and not signal_number(signal):
+        return None
     return Ended(int(code) if code else None, signal, oom=oom or "", timed_out=bool(late))
 
 
 def signal_number(name: str) -> int:
+    """0 for what is no signal's name."""
     import signal
 
-    if name.startswith("RTMIN+"):
-        return signal.SIGRTMIN + int(name[6:])
-    return int(name) if name.isdigit() else signal.Signals[f"SIG{name}"].value
+    base, name = (signal.SIGRTMIN, name[6:]) if name.startswith("RTMIN+") else (0, name)
+    if re.fullmatch(r"[0-9]{1,2}", name):
+        number = base + int(name)
+        return number if number <= signal.SIGRTMAX else 0
+    named = signal.Signals.__members__.get(f"SIG{name}")
+    return named.value if named and not base else 0
 
 
 # The version of what --json tells of a session; session.schema.json beside this file describes it. Fields may be

@@ -60,6 +60,10 @@ def is_locked(name: str) -> bool:
     return _lock_file(name).exists()
 
 
+def left_over(name: str) -> bool:
+    return is_locked(name) or paths.runtime_dir(name).exists()
+
+
 def wait_unlocked(name: str) -> None:
     """Blocks until no other command changes the session."""
     try:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from kildsvc import paths
 from kildsvc.errors import KildError
@@ -34,7 +34,7 @@ def save(metadata: Metadata) -> None:
 
 def load(name: str) -> Metadata | None:
     try:
-        text = paths.metadata_file(name).read_text()
+        text = paths.metadata_file(name).read_text(errors="replace")
     except FileNotFoundError:
         return None
     return _parse(name, text)
@@ -44,7 +44,7 @@ def load_all() -> dict[str, Metadata]:
     found = {}
     for path in (paths.state_dir() / "sessions").glob("[!.]*.json"):
         try:
-            text = path.read_text()
+            text = path.read_text(errors="replace")
         except FileNotFoundError:
             continue  # forgotten between listing and reading
         if metadata := _parse(path.stem, text):
@@ -54,12 +54,28 @@ def load_all() -> dict[str, Metadata]:
 
 def _parse(name: str, text: str) -> Metadata | None:
     """None for a file we cannot read as ours: a session's life does not hang on it."""
+    kinds = get_type_hints(Metadata)
     try:
         values = json.loads(text)
-        known = {key: value for key, value in values.items() if key in Metadata.__dataclass_fields__}
-        return Metadata(**{**known, "name": name})
-    except (ValueError, TypeError, AttributeError):
+        known = {key: value for key, value in values.items() if key in kinds}
+        metadata = Metadata(**{**known, "name": name})
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+    return metadata if all(fits(value, kinds[key]) for key, value in known.items()) else None
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether what was read from JSON is of a field's type."""
+    inner = get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
+    if get_origin(kind) is tuple:
+        return isinstance(value, list) and len(value) == len(inner) and all(map(fits, value, inner))
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
+    if inner:
+        return any(fits(value, one) for one in inner)
+    return isinstance(value, int | float if kind is float else kind)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -78,8 +94,8 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
     try:
         head, _, data = read_bytes(paths.last_output_file(name), LAST_OUTPUT_MAX).partition(b"\n")
         about = json.loads(head)
-        pinned = int(about["pinned"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pinned, *_ = (int(about[key]) for key in ("pinned", "offset", "end", "rows", "cols"))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return about, data[:pinned], data[pinned:]
 

@@ -248,9 +248,9 @@ def _word(word: model.Word | None) -> list[str]:
 
 
 def number(count: int) -> str:
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 1000)):
-        if count >= size:
-            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 1000)):
+        if count >= one:
+            return f"{count / one:.3g}{unit}" if count < 999.5 * one else f"{count / one:.0f}{unit}"
     return str(count)
 
 

@@ -41,13 +41,13 @@ def raw_bytes(query: Query) -> Iterator[tuple[int, bytes]]:
     """The bytes of the terminal, each once, in order: (bytes missing before, data)."""
     at, run = 0, ""
     for entry in _entries(query):
-        if "KILD_DATA" not in entry.fields:
+        offset, data = entry.number("KILD_OFFSET"), entry.fields.get("KILD_DATA")
+        if data is None or offset is None:
             if query.follow and query.run != "all" and entry.event == "ended":
                 return
             continue
         if entry.run != run:
             at, run = 0, entry.run
-        offset, data = int(entry.text("KILD_OFFSET")), entry.fields["KILD_DATA"]
         # After a crash of the shim a batch may have been sent twice.
         if offset + len(data) > at:
             yield max(0, offset - at), data[max(0, at - offset) :]
@@ -59,13 +59,12 @@ def cast(query: Query) -> Iterator[str]:
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     start = 0
     for entry in _entries(query):
-        size = entry.text("KILD_COLS"), entry.text("KILD_ROWS")
+        size = entry.number("KILD_COLS") or 80, entry.number("KILD_ROWS") or 24
         if entry.event == "opened":
             start = entry.usec
-            width, height = (int(n) for n in size)
-            yield json.dumps({"version": 2, "width": width, "height": height, "timestamp": start // 1_000_000})
+            yield json.dumps({"version": 2, "width": size[0], "height": size[1], "timestamp": start // 1_000_000})
         elif entry.event == "resized" and start:
-            yield json.dumps([(entry.usec - start) / 1e6, "r", "x".join(size)])
+            yield json.dumps([(entry.usec - start) / 1e6, "r", "{}x{}".format(*size)])
         elif "KILD_DATA" in entry.fields and start:
             yield json.dumps([(entry.usec - start) / 1e6, "o", decode(entry.fields["KILD_DATA"])])
 

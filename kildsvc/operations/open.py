@@ -128,7 +128,7 @@ def _make_room(manager: Manager, name: str) -> None:
     """Lets go of the unit of a session that has ended."""
     if manager.get(unit_of(name), "LoadState")["LoadState"] == "loaded":
         manager.kill(unit_of(name), 9)  # what a crash may have left
-        forget_unit(manager, name)
+    forget_unit(manager, name)  # an open that was killed may have left the keeper alone
 
 
 def forget_unit(manager: Manager, name: str) -> None:
@@ -209,7 +209,7 @@ def _last_output(launch: Launch) -> tuple[str, float | None]:
             end = next((entry for entry in entries if entry.event == "ended"), None)
             if end:
                 data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
-                return last_lines(data), int(end.text("KILD_LIVED_USEC") or 0) / 1e6
+                return last_lines(data), (end.number("KILD_LIVED_USEC") or 0) / 1e6
     except JournalUnreadable:
         pass
     saved = store.last_output(launch.name)

@@ -102,6 +102,11 @@ def send(name: str, typing: Typing) -> None:
             if pattern:
                 _wait_output(link, pattern, name, typing.timeout_sec)
     except Disconnected as error:
+        if sessions.status(name).alive:
+            raise KildError(
+                f"the terminal of '{name}' was cut off: what was typed may have arrived in part or not at all",
+                f"kildsvc screen {name}",
+            ) from error
         raise NotRunning(f"session '{name}' ended meanwhile") from error
 
 

@@ -149,14 +149,19 @@ def end_state(ended: Ended, properties: dict[str, object]) -> str:
 def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session:
     properties = manager.get(session.unit, "StatusText", "RuntimeMaxUSec")
     said = _RUNNING_TEXT.match(properties["StatusText"])
-    pid = int(said[1]) if said else None
+    state = session.state
+    # A shim that was killed says nothing while it is started again.
+    up = _comes_back(manager, session) if state != model.RUNNING or not said else None
+    if up:
+        state = model.RUNNING
+    pid = int(said[1]) if said else up
     group = group_of(manager, session.name)
-    frozen = session.state == model.RUNNING and group.frozen
+    frozen = state == model.RUNNING and group.frozen
     now = time.time()
     used, used_at_output = group.number("cpu.stat", "usage_usec"), signs.cpu_at_output_usec
     return replace(
         session,
-        state=model.PAUSED if frozen else session.state,
+        state=model.PAUSED if frozen else state,
         pid=pid,
         duration=_span(session.started, now),
         idle=_span(session.last_output or session.started, now),
@@ -188,6 +193,15 @@ def _limits(group: Group, runtime_usec: int, pid: int | None) -> dict[str, float
     except (ProcessLookupError, PermissionError):
         pass  # it has just ended, or is somebody else's by now
     return found
+
+
+def _comes_back(manager: Manager, session: Session) -> int | None:
+    """The agent's pid when its shim was killed: systemd stops and starts the unit then, and the agent goes on."""
+    found = manager.get(session.unit, "SubState", "Result")
+    killed = found["SubState"] == "stop-post" and found["Result"] in ("signal", "core-dump")
+    if killed or session.state != model.STOPPING:
+        return activity.read_ready(paths.runtime_dir(session.name))
+    return None
 
 
 def _span(start: float | None, end: float | None) -> float | None:

@@ -79,7 +79,11 @@ def everything_but_own() -> list[str]:
 
 def destroy(name: str, force: bool) -> None:
     """Forgets a session: unit, runtime files, metadata. Its lines stay in the journal."""
-    session = sessions.status(name)
+    try:
+        session = sessions.status(name)
+    except NoSuchSession:
+        _sweep(name)
+        raise
     if session.alive:
         if not force:
             raise AlreadyRunning(
@@ -93,3 +97,11 @@ def destroy(name: str, force: bool) -> None:
         runtime.clear(directory)
         store.forget(name)
         tell("removed", "forgotten", name, session.run or "", session.agent)
+
+
+def _sweep(name: str) -> None:
+    """What an open that was killed has left of a session that never was."""
+    if runtime.left_over(name):
+        with runtime.locked(name) as directory, Manager() as manager:
+            forget_unit(manager, name)
+            runtime.clear(directory)

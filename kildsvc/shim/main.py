@@ -15,6 +15,7 @@ import time
 
 from kildsvc.shim import child, fence, notify
 from kildsvc.shim import record as rec
+from kildsvc.shim.ending import Ending
 from kildsvc.shim.finish import FAREWELL_SEC, conclude
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.loop import Shim
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # Of an agent that has obeyed and ended with 0; as timeout(1) has it.
 TIME_IS_OVER = 124
+# Again and again is bearable, but not without a pause.
+PAUSE_SEC = 0.5
 
 
 def ignore_signals() -> None:
@@ -108,11 +111,40 @@ def refuse(launch: dict[str, Any], run: str, problem: str) -> NoReturn:
     os._exit(127)
 
 
+def give_up(shim: Shim | None) -> NoReturn:
+    """A fault of our own. The agent is not to die of it: killed, we are started again and go on."""
+    try:
+        sys.excepthook(*sys.exc_info())
+        if shim is None and "record" not in notify.stored():
+            os._exit(1)  # there is no agent yet
+        time.sleep(PAUSE_SEC)
+    finally:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def end(shim: Shim) -> Ending:
+    """Tells all of the run's end; if that fails a second time, only how it ended."""
+    try:
+        return conclude(shim)
+    except Exception:
+        if not shim.record.flag(rec.FAILED):
+            shim.record.set_flag(rec.FAILED)
+            raise
+    ending = Ending.of(shim.record)
+    notify.notify(f"STATUS={ending.status_text()}")
+    return ending
+
+
 def main() -> None:
     ignore_signals()
-    shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
-    shim.serve()
-    ending = conclude(shim)
+    shim = None
+    try:
+        shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
+        shim.serve()
+        ending = end(shim)
+    except Exception:
+        give_up(shim)
     if shim.stopping:
         # Death by SIGTERM is the mark of a requested stop: nothing else's end looks like it. (When its time was
         # over systemd has asked for it, and calls it Result=timeout.)

@@ -74,7 +74,7 @@ def _mark(path: Path) -> Mark | None:
     try:
         state, text, at = (json.loads(_text(path))[key] for key in ("state", "text", "at"))
         # An agent may write here what it likes, and we show it in somebody's terminal.
-        if state not in MARKS or not 0 <= at < 1 << 40 or len(text) > _MARK_MAX:
+        if state not in MARKS or not 0 <= at < 1 << 40 or not isinstance(text, str) or len(text) > _MARK_MAX:
             return None
         return Mark(state, "".join(char if char.isprintable() else "?" for char in text), float(at))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

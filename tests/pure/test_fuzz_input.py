@@ -321,6 +321,7 @@ def test_a_broken_mark_is_none(home: Path, content: bytes) -> None:
     content=broken({"pinned": 3, "offset": 0, "end": 5, "rows": 24, "cols": 80, "sizes": [[0, 24, 80]], "modes": {}})
 )
 def test_a_broken_last_output_is_none(home: Path, content: bytes) -> None:
+    store.make_output_dir("demo")
     paths.last_output_file("demo").write_bytes(content + b"\nabcdefgh")
     saved = store.last_output("demo")
     assert saved is None or isinstance(saved[0], dict)

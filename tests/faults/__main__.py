@@ -13,7 +13,7 @@ from box import Box
 HERE = Path(__file__).resolve().parent
 
 
-def run(seed: int, faults: int, seconds: float, rate: float, box: Box | None = None) -> dict[str, Any]:
+def run(seed: int, faults: int, seconds: float, rate: float) -> dict[str, Any]:
     """The report. Choices follow from the seed; when exactly what meets what does not."""
     machine = Box(f"faults-{os.getpid()}")
     machine.up("--bind", f"{HERE}:/srv/faults")

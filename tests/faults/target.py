@@ -102,8 +102,7 @@ class Target:
 
     @property
     def shim(self) -> int:
-        """Its pid; 0 while there is none."""
-        return main_pid(self.name, self.life.waiter) if self.life else 0
+        return main_pid(self.name)
 
     async def open(self) -> None:
         """Again and again: a full directory or a manager that is away may be told of, and is no violation."""

@@ -140,13 +140,16 @@ def parent(pid: int) -> int:
         return 0
 
 
-def main_pid(name: str, waiter: int = 0) -> int:
-    """The shim, from the cgroup: asking systemd takes longer than a shim may live here. The waiter looks the same."""
-    for pid in group(name):
+def main_pid(name: str) -> int:
+    """The shim, from the cgroup: asking systemd takes longer than a shim may live here. 0 while there is none."""
+    pids = group(name)
+    for pid in pids:
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if file.read().split(b"\0")[1:2] == [b"-SI"] and pid != waiter:
-                    return pid
+                ours = file.read().split(b"\0")[1:2] == [b"-SI"]
+            # The waiter looks the same, is the shim's child until that dies, and holds no descriptor.
+            if ours and parent(pid) not in pids and os.listdir(f"/proc/{pid}/fd"):
+                return pid
         except OSError:
             continue
     return 0

@@ -155,7 +155,7 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
     if code is None:
         render.note(f"'{name}' has ended; nobody saw its exit code")
         return 125
-    late, oom = outcome.exit["timed_out"], outcome.exit["oom"]
+    late, oom = outcome.exit.get("timed_out"), outcome.exit.get("oom")  # not told by the shim of an older version
     how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
     word = "was stopped" if outcome.exit["stopped"] else "has had its time" if late else "has ended"
     render.note(f"'{name}' {word}: {f'out of memory: {oom}' if oom else how}")

@@ -93,6 +93,7 @@ class Shim:
         notify.store("pty", self.master_fd)
         notify.store("listen", self.server.listener.fileno())
         self.activity.begin()
+        self.memory.begin()
         self.replay.resized(*child.get_size(self.master_fd))
         rows, cols = child.get_size(self.master_fd)
         size = {"KILD_ROWS": str(rows), "KILD_COLS": str(cols)}
@@ -179,7 +180,7 @@ class Shim:
             elif name == "oom":
                 if self.record.words[rec.PHASE] != rec.ENDED:
                     self.memory.tell()
-            elif name == "runtime":
+            elif name == "runtime" and not self.stopping:
                 self.record.set_flag(rec.TIMED_OUT)
                 self.end_agent()
             elif name == "accept":
@@ -339,9 +340,9 @@ class Shim:
             os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))
         except OSError:
             pass  # no room: it is for the reaper, should we be killed now
+        if not self.stopping and 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
+            self.record.set_flag(rec.TIMED_OUT)  # by systemd, not by a person
         self.stopping = True
-        if 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
-            self.record.set_flag(rec.TIMED_OUT)
         self.record.set_flag(rec.STOPPING)
         self.end_agent()
 

@@ -17,6 +17,10 @@ class Memory:
         self._record, self._journal = record, journal
         self.fd = cgroup.open_file("memory.events")
 
+    def begin(self) -> None:
+        """Those of an earlier run in the same group are not of this one."""
+        self._record.words[rec.OOM_TOLD] = cgroup.number("memory.events", "oom_kill")
+
     def on_change(self) -> bool:
         """Whether processes were killed that nobody has been told of."""
         os.pread(self.fd, 4096, 0)  # until then it is not told again

@@ -2,14 +2,19 @@
 
 import json
 import os
+import re
 import termios
 from dataclasses import dataclass
 from pathlib import Path
 
+from kildsvc import store
 from kildsvc.model import Mark, Process
 
 MARKS = ("working", "waiting", "done")
 _PTS_MAJOR = 136
+_TEXT_MAX = 16 * 1024
+_MARK_MAX = 1000
+_RUN = re.compile(r"[0-9a-f]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,25 @@ class Signs:
 def read_run(directory: Path) -> tuple[str | None, float | None]:
     """Run id and start: the shim writes this file when a run begins and never again."""
     try:
-        return (directory / "run").read_text(), (directory / "run").stat().st_mtime
-    except OSError:
+        run = _text(directory / "run")
+        return run if _RUN.fullmatch(run) else None, (directory / "run").stat().st_mtime
+    except (OSError, ValueError):
         return None, None
+
+
+def read_ready(directory: Path) -> int | None:
+    """The agent's pid, from when it was up until its run is being ended or is over; None otherwise."""
+    if (directory / "stopping").exists() or (directory / "closed").exists():
+        return None
+    try:
+        return int(_text(directory / "ready"))
+    except (OSError, ValueError):
+        return None
 
 
 def read(directory: Path) -> Signs:
     try:
-        used = int((directory / "output").read_text())
+        used = int(_text(directory / "output"))
     except (OSError, ValueError):
         used = 0
     return Signs(
@@ -43,6 +59,10 @@ def read(directory: Path) -> Signs:
     )
 
 
+def _text(path: Path) -> str:
+    return store.read_bytes(path, _TEXT_MAX).decode()
+
+
 def _time(path: Path) -> float | None:
     try:
         return path.stat().st_mtime
@@ -52,8 +72,12 @@ def _time(path: Path) -> float | None:
 
 def _mark(path: Path) -> Mark | None:
     try:
-        return Mark(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        state, text, at = (json.loads(_text(path))[key] for key in ("state", "text", "at"))
+        # An agent may write here what it likes, and we show it in somebody's terminal.
+        if state not in MARKS or not 0 <= at < 1 << 40 or not isinstance(text, str) or len(text) > _MARK_MAX:
+            return None
+        return Mark(state, "".join(char if char.isprintable() else "?" for char in text), float(at))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

@@ -46,10 +46,13 @@ __all__ = [
     "Waited",
     "destroy",
     "events",
+    "label",
     "limit",
     "mark",
+    "note",
     "open",
     "pause",
+    "rename",
     "sessions",
     "status",
     "stop",
@@ -91,6 +94,11 @@ def open(
     name: str,
     command: Sequence[str] = (),
     *,
+    agent: str | None = None,
+    prompt: str = "",
+    yolo: bool | None = None,
+    model: str | None = None,
+    resume: str | None = None,
     shell: bool = False,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -99,20 +107,27 @@ def open(
     grace: float | None = None,
     note: str | None = None,
     labels: Mapping[str, str] | None = None,
+    sandbox: str | None = None,
+    write: Sequence[str] = (),
     limits: Mapping[str, str | int] | None = None,
     best_effort: bool = False,
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
-    Without a command an ended session is run again. With `grace` 0 an agent is up when it is executed. `limits` are
-    those of the command line, such as {"memory": "4G", "cpu": "200%"}; one that would have no effect here raises
-    NoEffect, or is left out with `best_effort`.
+    With an agent, `command` is more arguments for it, and `resume` the id of a conversation to go on with ('' is the
+    last). Without a command and an agent an ended session is run again. With `grace` 0 an agent is up when it is
+    executed. `sandbox` is the name of a profile (workspace, strict, off), `write` what it may write to beside its
+    work tree. `limits` are those of the command line, such as {"memory": "4G", "cpu": "200%"}; one that would have no
+    effect here raises NoEffect, or is left out with `best_effort`.
     """
-    from kildsvc.operations.open import Request, open_session
+    from kildsvc.operations.agent import Wish
+    from kildsvc.operations.open import open_session
+    from kildsvc.operations.resolve import Request
 
     request = Request(
         name=name,
         command=list(command),
+        wish=Wish(agent, yolo, model, prompt, resume),
         shell=shell,
         cwd=cwd,
         env=tuple(f"{key}={value}" for key, value in (env or {}).items()),
@@ -121,6 +136,8 @@ def open(
         grace_usec=None if grace is None else int(grace * 1e6),
         note=note,
         labels=tuple(f"{key}={value}" for key, value in (labels or {}).items()),
+        sandbox=sandbox,
+        write=tuple(write),
         limits={key: str(value) for key, value in (limits or {}).items()},
         best_effort=best_effort,
     )
@@ -131,8 +148,9 @@ def open(
 def status(name: str) -> Session:
     """How it is now, or how its last run ended. Raises NoSuchSession."""
     from kildsvc.operations.sessions import status
+    from kildsvc.operations.word import with_words
 
-    return status(name)
+    return next(with_words([status(name)]))
 
 
 def sessions(
@@ -141,11 +159,17 @@ def sessions(
     labels: Mapping[str, str] | None = None,
     cwd: str = "",
     agent: str = "",
+    words: bool = False,
 ) -> list[Session]:
-    """All sessions, running and ended, or those that fit."""
+    """All sessions, running and ended, or those that fit; with `words` also what their agents wrote."""
     from kildsvc.operations.sessions import Filter, list_sessions
 
-    return list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+    found = list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+    if words:
+        from kildsvc.operations.word import with_words
+
+        found = list(with_words(found))
+    return found
 
 
 def stop(*names: str) -> list[Stopped]:
@@ -187,6 +211,27 @@ def mark(name: str, state: str, text: str = "") -> Mark:
     from kildsvc.operations.mark import mark
 
     return mark(name, state, text)
+
+
+def note(name: str, text: str | None = None) -> str:
+    """The line about a session; with a text, that is set first. An empty one clears it."""
+    from kildsvc.operations.about import note
+
+    return note(name, text)
+
+
+def label(name: str, labels: Mapping[str, str] | None = None, remove: Iterable[str] = ()) -> dict[str, str]:
+    """The labels of a session, after these have been set and removed."""
+    from kildsvc.operations.about import label
+
+    return label(name, labels or {}, remove)
+
+
+def rename(name: str, new: str) -> Session:
+    """Gives an ended session another name."""
+    from kildsvc.operations.about import rename
+
+    return rename(name, new)
 
 
 def wait(*names: str, timeout: float | None = None, until: str = "exit", any: bool = False) -> list[Waited]:

@@ -37,7 +37,12 @@ class Connection:
     def __init__(self, path: Path, mode: int, size: tuple[int, int], run: str = "", offset: int = 0) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.sock.connect(str(path))
+            # By descriptor: a sandboxed session may have put a link there, to another session's socket.
+            path_fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                self.sock.connect(f"/proc/self/fd/{path_fd}")
+            finally:
+                os.close(path_fd)
         except OSError as error:
             self.sock.close()
             raise Disconnected from error

@@ -34,11 +34,16 @@ KEY_SEC = 0.03
 CHORD_SEC = 0.5
 
 
+# No key is encoded in more bytes.
+FORM_MAX = 16
+
+
 class Chord:
     """Bytes in; bytes for the agent out, and whether the chord was completed. A partial chord is passed on."""
 
     def __init__(self, chord: str = DEFAULT) -> None:
         self._keys = parse(chord)
+        self._begins = re.compile(b"[%s]" % re.escape(bytes({form[0] for form in self._keys[0]})))
         self._held = b""
         self._within_key = False
 
@@ -46,16 +51,18 @@ class Chord:
         data, self._held = self._held + data, b""
         passed = bytearray()
         at = 0
-        while at < len(data):
+        while begin := self._begins.search(data, at):
+            passed += data[at : begin.start()]
+            at = begin.start()
             length = self._match(data, at)
             if length > 0:
                 return bytes(passed), True
             if length < 0:  # may still become the chord
                 self._held = data[at:]
-                break
+                return bytes(passed), False
             passed.append(data[at])
             at += 1
-        return bytes(passed), False
+        return bytes(passed + data[at:]), False
 
     @property
     def patience_sec(self) -> float | None:
@@ -79,7 +86,7 @@ class Chord:
                 at += len(found)
             form = next((form for form in forms if data.startswith(form, at)), None)
             if form is None:
-                rest = data[at:]
+                rest = data[at : at + FORM_MAX]
                 partial = any(form.startswith(rest) for form in forms + last)
                 self._within_key = bool(rest)
                 return -1 if partial else 0

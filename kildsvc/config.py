@@ -5,12 +5,14 @@ A project's file comes with whatever was cloned: it may not set what protects th
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kildsvc import chord, limits, paths, quantity
+from kildsvc.agents import table
 from kildsvc.errors import UsageError
 
 Key = tuple[str, ...]
@@ -23,6 +25,7 @@ SIZE_MAX = 256 * 1024
 class Setting:
     value: Any
     origin: str  # file:line
+    written: Any  # the value as it stands there
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ _LIMITS = {
     name: _Kind("a string or a number", (str, int, float), limit.check) for name, limit in limits.TABLE.items()
 }
 _SANDBOX = {"base": _TEXT, "network": _FLAG, "read": _LIST, "write": _LIST, "hide": _LIST}
+_AGENT = {**dict.fromkeys(table.SETTINGS, _LIST), "takes_terminal": _FLAG}
 # '*' stands for any name.
 _SCHEMA: dict[str, Any] = {
     "grace": _DURATION,
@@ -79,10 +83,12 @@ _SCHEMA: dict[str, Any] = {
     "sandbox": _TEXT,
     "limits": _LIMITS,
     "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},
-    "agents": {"*": {"sandbox": _TEXT, "limits": _LIMITS}},
+    "agent": _TEXT,
+    "agents": {"*": {**_AGENT, "sandbox": _TEXT, "limits": _LIMITS}},
+    "env": {"pass": _LIST, "strip": _LIST, "set": {"*": _TEXT}},
     "sandboxes": {"*": _SANDBOX},
 }
-_FROM_A_PROJECT = {"grace"}
+_FROM_A_PROJECT = {"grace", "agent"}
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -99,12 +105,14 @@ def load(cwd: str | None = None) -> Config:
 
 def find_project_file(cwd: str) -> Path | None:
     """The nearest one at or above `cwd`, not above the repository or the home directory."""
+    return next((path for path in project_places(cwd) if path.is_file()), None)
+
+
+def project_places(cwd: str) -> Iterator[Path]:
     for directory in (Path(cwd), *Path(cwd).parents):
-        if (directory / PROJECT_FILE).is_file():
-            return directory / PROJECT_FILE
+        yield directory / PROJECT_FILE
         if (directory / ".git").exists() or directory == Path.home():
             break
-    return None
 
 
 def _read(path: Path, trusted: bool) -> Iterator[tuple[Key, Setting]]:
@@ -125,7 +133,8 @@ def _read(path: Path, trusted: bool) -> Iterator[tuple[Key, Setting]]:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}:{data[: error.start].count(10) + 1}: not UTF-8") from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: not TOML: {error}") from error
+        at = re.search(r"line (\d+)", str(error))
+        raise UsageError(f"{path}:{at[1] if at else text.count(chr(10)) + 1}: not TOML: {error}") from error
     lines = _Lines(text)
     for key, kind, value in _walk(document, _SCHEMA, (), lambda key: f"{path}:{lines.of(key)}"):
         origin = f"{path}:{lines.of(key)}"
@@ -134,7 +143,7 @@ def _read(path: Path, trusted: bool) -> Iterator[tuple[Key, Setting]]:
             raise UsageError(
                 f"{origin}: a project may not set '{dotted}'", f"if you want it, set it in {paths.config_file()}"
             )
-        yield key, Setting(_value(dotted, kind, value, origin), origin)
+        yield key, Setting(_value(dotted, kind, value, origin), origin, value)
 
 
 def _walk(

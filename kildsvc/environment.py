@@ -4,8 +4,11 @@ import os
 import pwd
 import resource
 import shutil
+import subprocess
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 
 from kildsvc.errors import UsageError
 
@@ -51,17 +54,55 @@ _NESTING = {
     "_",
 }
 DEFAULT_TERM = "xterm-256color"
+# A login shell that asks something, or waits for a network, is not waited for.
+LOGIN_SEC = 10.0
 
 
-def for_agent(caller: Mapping[str, str], name: str, cwd: str, extra: Mapping[str, str]) -> dict[str, str]:
-    env = {
-        key: value
-        for key, value in caller.items()
-        if key not in _UNIT_PRIVATE and key not in _NESTING and not key.startswith("KILD_")
-    }
+def for_agent(
+    caller: Mapping[str, str],
+    name: str,
+    cwd: str,
+    extra: Mapping[str, str],
+    rules: Mapping[str, list[str]] = MappingProxyType({}),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """`rules` are patterns of names: 'strip' takes more away, 'pass' keeps what would be left out as nesting."""
+
+    def passes(key: str) -> bool:
+        if key in _UNIT_PRIVATE or key.startswith("KILD_"):
+            return False
+        if any(fnmatchcase(key, pattern) for pattern in rules.get("pass", ())):
+            return True
+        return key not in _NESTING and not any(fnmatchcase(key, pattern) for pattern in rules.get("strip", ()))
+
+    env = {key: value for key, value in caller.items() if passes(key)}
     if env.get("TERM", "dumb") in ("", "dumb", "unknown"):
         env["TERM"] = DEFAULT_TERM
-    return {**env, "PWD": cwd, **extra, "KILD_SESSION": name}
+    return {**env, "PWD": cwd, **settings, **extra, "KILD_SESSION": name}
+
+
+def of_login_shell() -> dict[str, str]:
+    """What the user's login shell would have given: for sessions that nobody's terminal opens."""
+    shell = login_shell({"PATH": os.defpath})
+    base = {
+        key: os.environ[key] for key in ("HOME", "USER", "LOGNAME", "LANG", "XDG_RUNTIME_DIR") if key in os.environ
+    }
+    try:
+        done = subprocess.run(
+            [shell, "-l", "-c", "env -0"],
+            env={**base, "SHELL": shell, "PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=LOGIN_SEC,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return dict(os.environ)
+    found = dict(
+        item.split("=", 1) for item in done.stdout.decode(errors="surrogateescape").split("\0") if "=" in item
+    )
+    return found or dict(os.environ)
 
 
 def parse_assignments(items: tuple[str, ...]) -> dict[str, str]:

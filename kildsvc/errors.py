@@ -20,6 +20,10 @@ class AlreadyRunning(KildError):
     code = "ALREADY_RUNNING"
 
 
+class NameInUse(KildError):
+    code = "NAME_IN_USE"
+
+
 class Busy(KildError):
     code = "BUSY"
 

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from kildsvc.errors import JournalUnreadable, KildError
-from kildsvc.model import Ended
+from kildsvc.model import Ended, signal_number
 from kildsvc.shim.journal import EVENTS
 
 
@@ -18,9 +18,14 @@ class Entry:
     def text(self, name: str) -> str:
         return self.fields.get(name, b"").decode(errors="replace")
 
+    def number(self, name: str) -> int | None:
+        """None where there is none: anything may be in the journal, an agent can write to it as well as we can."""
+        text = self.text(name)
+        return int(text) if len(text) < 20 and text.isascii() and text.isdigit() else None
+
     @property
     def usec(self) -> int:
-        return int(self.text("__REALTIME_TIMESTAMP") or 0)
+        return self.number("__REALTIME_TIMESTAMP") or 0
 
     @property
     def cursor(self) -> str:
@@ -40,10 +45,10 @@ class Entry:
 
     def ended(self) -> Ended:
         """What an 'ended' record says."""
-        code = self.text("KILD_EXIT_CODE")
+        code, signal = self.number("KILD_EXIT_CODE"), self.text("KILD_EXIT_SIGNAL")
         return Ended(
-            code=int(code) if code else None,
-            signal=self.text("KILD_EXIT_SIGNAL") or None,
+            code=code if code is None or code <= 255 else None,
+            signal=signal if signal_number(signal) else None,
             error=self.text("KILD_EXEC_ERROR") or None,
             stopped=self.text("KILD_STOPPED") == "1",
             oom=self.text("KILD_OOM"),
@@ -56,15 +61,9 @@ def _command(matches: list[str], *options: str) -> list[str]:
     return ["journalctl", "--quiet", "--all", "--output=export", *options, f"_UID={os.getuid()}", *matches]
 
 
-def read(matches: list[str], *options: str) -> Iterator[Entry]:
+def read(matches: list[str], *options: str) -> Generator[Entry, None, None]:
     """Entries of this user that fit, oldest first unless told otherwise. Stop iterating to stop reading."""
-    try:
-        process = subprocess.Popen(
-            _command(matches, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-    except FileNotFoundError as error:
-        raise JournalUnreadable("journalctl is not installed", "install systemd's journal tools") from error
-    with process:
+    with _start(_command(matches, *options)) as process:
         assert process.stdout and process.stderr
         complete = False
         try:
@@ -76,6 +75,19 @@ def read(matches: list[str], *options: str) -> Iterator[Entry]:
         message = process.stderr.read().decode(errors="replace").strip()
     if process.returncode and message:
         raise _unreadable(message)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl+C is for us to deal with
+        )
+    except FileNotFoundError as error:
+        raise JournalUnreadable("journalctl is not installed", "install systemd's journal tools") from error
 
 
 def _unreadable(message: str) -> KildError:
@@ -115,7 +127,7 @@ class Parser:
                 value = bytes(self._data[start : start + length])
                 end = start + length
             if line:
-                self._fields[name.decode()] = value
+                self._fields[name.decode(errors="replace")] = value
             at = end + 1
         del self._data[:at]
 
@@ -128,31 +140,33 @@ def parse(stream: IO[bytes]) -> Iterator[Entry]:
 
 async def follow(matches: list[str], *start: str) -> AsyncGenerator[Entry, None]:
     """Entries that fit, for ever, from where the options of journalctl say. Outlives journald, and journalctl."""
-    import asyncio
-
     while True:
-        process = await asyncio.create_subprocess_exec(
-            *_command(matches, "--follow", "--no-tail", *start),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl+C is for us to deal with
-        )
-        assert process.stdout and process.stderr
-        parser = Parser()
-        try:
-            while data := await process.stdout.read(1 << 16):
-                for entry in parser.feed(data):
-                    start = (f"--after-cursor={entry.cursor}",)
-                    yield entry
-            message = (await process.stderr.read()).decode(errors="replace").strip()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            await process.wait()
+        # Not asyncio's own subprocess: it does not see the end of a process of whose output something is unread.
+        with _start(_command(matches, "--follow", "--no-tail", *start)) as process:
+            assert process.stdout and process.stderr
+            parser = Parser()
+            try:
+                while await _readable(process.stdout) and (data := os.read(process.stdout.fileno(), 1 << 16)):
+                    for entry in parser.feed(data):
+                        start = (f"--after-cursor={entry.cursor}",)
+                        yield entry
+                message = process.stderr.read().decode(errors="replace").strip()
+            finally:
+                process.kill()
         if message:
             raise _unreadable(message)
+
+
+async def _readable(stream: IO[bytes]) -> bool:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(stream, ready.set)
+    try:
+        return await ready.wait()
+    finally:
+        loop.remove_reader(stream)
 
 
 def tail() -> tuple[str, ...]:
@@ -161,8 +175,8 @@ def tail() -> tuple[str, ...]:
     return (f"--after-cursor={last.cursor}",) if last else ()
 
 
-def of_session(name: str) -> list[str]:
-    return [f"KILD_SESSION={name}"]
+def of_session(*names: str) -> list[str]:
+    return [f"KILD_SESSION={name}" for name in names]
 
 
 def of_run(name: str, run: str) -> list[str]:

@@ -86,6 +86,8 @@ class Launch:
     nice: int | None = None
     stop_usec: int = 10_000_000
     ring_bytes: int = 1 << 20
+    takes_terminal: bool = False
+    sandbox: dict[str, Any] | None = None  # what the shim must find true before it starts the agent
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,32 @@ class Metadata:
     shell: bool = False
     grace_usec: int | None = None  # as asked for
     labels: dict[str, str] = field(default_factory=dict)
+    known: bool = False  # the agent is one of the table's, started as these say
+    yolo: bool = False
+    model: str = ""
+    extra: list[str] = field(default_factory=list)
+    conversations: list[str] = field(default_factory=list)  # newest last
+    wanted: bool = True  # comes back after a reboot: until it is stopped, or ends
+    sandbox: str = "off"
+    write: list[str] = field(default_factory=list)  # what else it may write to
     limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
+    former: list[tuple[str, float]] = field(default_factory=list)  # names it had, until when: the journal keeps them
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, *(name for name, _ in self.former)]
+
+    def owns(self, name: str, at: float) -> bool:
+        """Whether what happened to a session of that name at that time happened to this one."""
+        since = 0.0
+        for old, until in self.former:
+            if name == old and since < at <= until:
+                return True
+            since = until
+        return name == self.name and at > since
 
 
 # States of a session. The first group is alive.
@@ -166,20 +190,26 @@ def parse_status_text(text: str) -> Ended | None:
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
     found = re.fullmatch(
-        r"ended: (?:exit (\d+)|signal ([\w+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
+        r"ended: (?:exit ([0-9]{1,3})|signal ([A-Z0-9+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
     )
     if not found:
         return None
     code, signal, late, oom = found.groups()
+    if signal and not signal_number(signal):
+        return None
     return Ended(int(code) if code else None, signal, oom=oom or "", timed_out=bool(late))
 
 
 def signal_number(name: str) -> int:
+    """0 for what is no signal's name."""
     import signal
 
-    if name.startswith("RTMIN+"):
-        return signal.SIGRTMIN + int(name[6:])
-    return int(name) if name.isdigit() else signal.Signals[f"SIG{name}"].value
+    base, name = (signal.SIGRTMIN, name[6:]) if name.startswith("RTMIN+") else (0, name)
+    if re.fullmatch(r"[0-9]{1,2}", name):
+        number = base + int(name)
+        return number if number <= signal.SIGRTMAX else 0
+    named = signal.Signals.__members__.get(f"SIG{name}")
+    return named.value if named and not base else 0
 
 
 # The version of what --json tells of a session; session.schema.json beside this file describes it. Fields may be
@@ -194,6 +224,23 @@ class Mark:
     state: str
     text: str
     at: float
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the agent itself has written about its conversation. None is "it does not say"."""
+
+    conversation: str
+    file: str
+    last_activity: float
+    model: str | None = None
+    messages: int | None = None  # of the user and of the agent
+    input_tokens: int | None = None  # all that was read, from a cache or not
+    cached_tokens: int | None = None  # that part of it
+    output_tokens: int | None = None
+    cost: float | None = None  # dollars, where the agent tells it
+    last_message: str | None = None  # the agent's, as one line
+    partial: bool = False  # only the end of a long transcript was read: the counts are "at least"
 
 
 @dataclass(frozen=True)
@@ -235,8 +282,11 @@ class Session:
     took_terminal: bool | None = None  # reads keys one by one, as a full-screen agent or a shell's prompt does
     children: list[Process] = field(default_factory=list)
     mark: Mark | None = None
+    word: Word | None = None  # told by status and, where asked for, list
     note: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    conversations: list[str] = field(default_factory=list)  # the agent's own ids of them, newest last
+    sandbox: str | None = None  # the profile's name, or 'off'
     before_boot: bool = False
 
     @property

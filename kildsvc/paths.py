@@ -46,4 +46,5 @@ def metadata_file(name: str) -> Path:
 
 
 def last_output_file(name: str) -> Path:
-    return state_dir() / "sessions" / f"{name}.output"
+    # In a directory of its own: a sandboxed session may write there, and to nothing else of ours.
+    return state_dir() / "output" / name / "last"

@@ -60,6 +60,10 @@ def is_locked(name: str) -> bool:
     return _lock_file(name).exists()
 
 
+def left_over(name: str) -> bool:
+    return is_locked(name) or paths.runtime_dir(name).exists()
+
+
 def wait_unlocked(name: str) -> None:
     """Blocks until no other command changes the session."""
     try:
@@ -86,9 +90,17 @@ def write_launch(launch: Launch, directory: Path) -> None:
         ) from error
 
 
+def launch_env(directory: Path, run: str | None) -> dict[str, str] | None:
+    """The environment a run was started with, while its unit is loaded."""
+    try:
+        return dict(json.loads((directory / f"{run}.json").read_text())["env"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def clear(directory: Path) -> None:
     for path in directory.iterdir() if directory.is_dir() else ():
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()

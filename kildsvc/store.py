@@ -2,19 +2,25 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from kildsvc import paths
 from kildsvc.errors import KildError
 from kildsvc.model import Metadata
+
+# The shim keeps 256 KiB and a line about them.
+LAST_OUTPUT_MAX = 1 << 20
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        # A sandboxed session may have put a link there, to have us write where it cannot.
+        temporary.unlink(missing_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:
@@ -28,7 +34,7 @@ def save(metadata: Metadata) -> None:
 
 def load(name: str) -> Metadata | None:
     try:
-        text = paths.metadata_file(name).read_text()
+        text = paths.metadata_file(name).read_text(errors="replace")
     except FileNotFoundError:
         return None
     return _parse(name, text)
@@ -38,7 +44,7 @@ def load_all() -> dict[str, Metadata]:
     found = {}
     for path in (paths.state_dir() / "sessions").glob("[!.]*.json"):
         try:
-            text = path.read_text()
+            text = path.read_text(errors="replace")
         except FileNotFoundError:
             continue  # forgotten between listing and reading
         if metadata := _parse(path.stem, text):
@@ -48,25 +54,60 @@ def load_all() -> dict[str, Metadata]:
 
 def _parse(name: str, text: str) -> Metadata | None:
     """None for a file we cannot read as ours: a session's life does not hang on it."""
+    kinds = get_type_hints(Metadata)
     try:
         values = json.loads(text)
-        known = {key: value for key, value in values.items() if key in Metadata.__dataclass_fields__}
-        return Metadata(**{**known, "name": name})
-    except (ValueError, TypeError, AttributeError):
+        known = {key: value for key, value in values.items() if key in kinds}
+        metadata = Metadata(**{**known, "name": name})
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+    return metadata if all(fits(value, kinds[key]) for key, value in known.items()) else None
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether what was read from JSON is of a field's type."""
+    inner = get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
+    if get_origin(kind) is tuple:
+        return isinstance(value, list) and len(value) == len(inner) and all(map(fits, value, inner))
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
+    if inner:
+        return any(fits(value, one) for one in inner)
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Of a file that a session writes: never waits, as on a pipe one would, and follows no link. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:
+        return file.read(most) or b""
+
+
+def make_output_dir(name: str) -> None:
+    paths.last_output_file(name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
     """The end of an ended run's output, as the shim left it: what it is, the pinned part, the rest."""
     try:
-        head, _, data = paths.last_output_file(name).read_bytes().partition(b"\n")
+        head, _, data = read_bytes(paths.last_output_file(name), LAST_OUTPUT_MAX).partition(b"\n")
         about = json.loads(head)
-        pinned = int(about["pinned"])
-    except (OSError, ValueError, KeyError, TypeError):
+        pinned, *_ = (int(about[key]) for key in ("pinned", "offset", "end", "rows", "cols"))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return about, data[:pinned], data[pinned:]
 
 
+def rename(old: str, metadata: Metadata) -> None:
+    """Under its new name before the old one is forgotten."""
+    save(metadata)
+    if paths.last_output_file(old).exists():
+        os.replace(paths.last_output_file(old), paths.last_output_file(metadata.name))
+    forget(old)
+
+
 def forget(name: str) -> None:
     paths.metadata_file(name).unlink(missing_ok=True)
-    paths.last_output_file(name).unlink(missing_ok=True)
+    shutil.rmtree(paths.last_output_file(name).parent, ignore_errors=True)

@@ -153,6 +153,8 @@ def run_command(
     cols: int | None,
     note: str | None,
     label: tuple[str, ...],
+    sandbox: str | None,
+    write: tuple[str, ...],
     limits: dict[str, str],
     best_effort: bool,
     remove: bool,
@@ -166,7 +168,7 @@ def run_command(
     """
     from kildsvc import api
     from kildsvc.environment import parse_assignments
-    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.resolve import parse_labels
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
 
@@ -182,6 +184,8 @@ def run_command(
         grace=0,
         note=note,
         labels=parse_labels(label),
+        sandbox=sandbox,
+        write=write,
         limits=limits,
         best_effort=best_effort,
     )

@@ -28,6 +28,11 @@ _COMMANDS = {
     "wait": "automate",
     "events": "automate",
     "mark": "automate",
+    "agents": "agents",
+    "note": "about",
+    "label": "about",
+    "rename": "about",
+    "config": "config",
 }
 _ALIASES = {"ls": "list"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

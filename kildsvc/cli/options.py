@@ -1,5 +1,7 @@
 """Option types that several commands share."""
 
+import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import click
 
 from kildsvc import quantity
+from kildsvc.errors import UsageError
 from kildsvc.limits import TABLE
 
 
@@ -53,6 +56,10 @@ best_effort_option = click.option(
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """What `open` and `run` have in common."""
     for option in (
+        click.option("--write", multiple=True, metavar="DIR", help="The sandbox lets it write there too."),
+        click.option(
+            "--sandbox", metavar="PROFILE", help="workspace|strict|off, or one of your settings.  [default: off]"
+        ),
         best_effort_option,
         limit_options,
         click.option("--label", multiple=True, metavar="KEY=VALUE", help="For `list --label`; may be given often."),
@@ -67,6 +74,51 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
     ):
         command = option(command)
     return command
+
+
+def agent_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Which agent, and how; `wish` makes one thing of it."""
+    for option in (
+        click.option(
+            "--resume",
+            is_flag=False,
+            flag_value="",
+            metavar="[ID]",
+            help="Go on with its last conversation, or with the one of that id.",
+        ),
+        click.option("--model", metavar="MODEL", help="The model the agent should use."),
+        click.option("--yolo/--no-yolo", default=None, help="The agent acts without asking. Think of --sandbox."),
+        click.option("--prompt", metavar="TEXT|-|@FILE", help="What the agent is to do; - is standard input."),
+        click.option("--agent", metavar="AGENT", help="`kildsvc agents` lists them; COMMAND is then more arguments."),
+    ):
+        command = option(command)
+    return command
+
+
+def wish(
+    agent: str | None, prompt: str | None, yolo: bool | None, model: str | None, resume: str | None
+) -> dict[str, Any]:
+    """The keywords of `api.open`, the prompt read from where it is. Raises UsageError."""
+    return {"agent": agent, "prompt": _read_prompt(prompt), "yolo": yolo, "model": model, "resume": resume}
+
+
+def _read_prompt(given: str | None) -> str:
+    if given is None:
+        return ""
+    try:
+        if given == "-":
+            data = sys.stdin.buffer.read()
+        elif given.startswith("@"):
+            with open(os.path.expanduser(given[1:]), "rb") as file:
+                data = file.read()
+        else:
+            return given
+    except OSError as error:
+        raise UsageError(f"--prompt '{given}': {error.strerror}") from error
+    text = data.decode(errors="surrogateescape")
+    if not text.strip():
+        raise UsageError(f"--prompt '{given}' is empty")
+    return text
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included.")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from kildsvc import model
+from kildsvc.agents.table import Installed
 from kildsvc.errors import AgentExitedEarly, KildError
 from kildsvc.model import Event, Session, Waited
 from kildsvc.shim.memory import size
@@ -178,9 +179,10 @@ def when(session: Session, now: float) -> str:
     return "before boot" if session.before_boot else ""
 
 
-def table(sessions: list[Session]) -> None:
+def table(sessions: list[Session], wide: bool = False) -> None:
     now = time.time()
     head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "DIRECTORY"]
+    head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
     rows = [
         [
             session.name,
@@ -192,6 +194,7 @@ def table(sessions: list[Session]) -> None:
             _of(session, "memory", session.memory, size),
             shlex.join(session.command),
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
+            *(_word(session.word) if wide else ()),
         ]
         for session in sessions
     ]
@@ -208,6 +211,47 @@ def table(sessions: list[Session]) -> None:
         cells = {i: _fit(row[i], widths[i]) for i in keep}
         cells[1] = _colour(cells[1], _COLOURS.get(session.state))
         say("  ".join(cells[i] for i in keep).rstrip())
+
+
+def agents(found: list[Installed]) -> None:
+    head = ["AGENT", "VERSION", "FOUND", "RESUMES", "YOLO"]
+    rows = [
+        [
+            f"{one.name} (default)" if one.default else one.name,
+            one.version or "",
+            one.path or f"no '{one.command}' in PATH",
+            "yes" if one.can_resume else "no",
+            "yes" if one.can_yolo else "no",
+        ]
+        for one in found
+    ]
+    widths = [max(len(line[i]) for line in [head, *rows]) for i in range(len(head))]
+    for line in [head, *rows]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _word(word: model.Word | None) -> list[str]:
+    """Model, messages, tokens, cost, last message; empty what the agent does not tell."""
+    if not word:
+        return [""] * 5
+    more = "+" if word.partial else ""
+    tokens = ""
+    if word.input_tokens is not None and word.output_tokens is not None:
+        tokens = f"{number(word.input_tokens)}{more} in, {number(word.output_tokens)}{more} out"
+    return [
+        word.model or "",
+        f"{word.messages}{more}" if word.messages else "",
+        tokens,
+        f"${word.cost:.2f}{more}" if word.cost is not None else "",
+        word.last_message or "",
+    ]
+
+
+def number(count: int) -> str:
+    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 1000)):
+        if count >= one:
+            return f"{count / one:.3g}{unit}" if count < 999.5 * one else f"{count / one:.0f}{unit}"
+    return str(count)
 
 
 def _columns() -> int:
@@ -227,6 +271,7 @@ def details(session: Session) -> None:
         "command": shlex.join(session.command),
         "cwd": home_short(session.cwd),
         "note": session.note,
+        "sandbox": session.sandbox if session.sandbox != "off" else "",
         "unit": session.unit,
         "run": session.run,
         "pid": session.pid,
@@ -242,11 +287,14 @@ def details(session: Session) -> None:
         "terminal": "taken" if session.took_terminal else "",
         "runs": ", ".join(f"{one.pid} {one.command}" for one in session.children[:5]),
         "mark": _mark(session.mark, now),
+        "talks": ", ".join(session.conversations),
         "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
+        **dict(zip(("model", "messages", "tokens", "cost", "says"), _word(session.word), strict=True)),
+        "active": f"{duration(now - session.word.last_activity)} ago" if session.word else "",
     }
     for label, value in lines.items():
         if value:
-            say(f"  {label + ':':<9}{value}")
+            say(f"  {label + ':':<8} {value}")
 
 
 def _limit(session: Session, name: str) -> float | None:

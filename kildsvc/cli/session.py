@@ -5,20 +5,28 @@ import click
 from kildsvc import terminal
 from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import render
-from kildsvc.cli.options import DURATION, json_option, seconds, session_options
+from kildsvc.cli.options import DURATION, agent_options, json_option, seconds, session_options, wish
 from kildsvc.errors import UsageError
 
 
 @click.command("open", context_settings={"ignore_unknown_options": False})
-@click.argument("name")
+@click.argument("name", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@agent_options
 @session_options
+@click.option("--all", "everything", is_flag=True, help="Bring back what was running before a reboot.")
 @click.option("--grace", type=DURATION, help="How long the agent must live to count as up.  [default: 200ms]")
 @click.option("--attach", is_flag=True, help="Attach when it is up, or when it is running already.")
 @json_option
 def open_command(
-    name: str,
+    name: str | None,
     command: tuple[str, ...],
+    agent: str | None,
+    prompt: str | None,
+    yolo: bool | None,
+    model: str | None,
+    resume: str | None,
+    everything: bool,
     shell: bool,
     cwd: str | None,
     env: tuple[str, ...],
@@ -27,28 +35,40 @@ def open_command(
     grace: int | None,
     note: str | None,
     label: tuple[str, ...],
+    sandbox: str | None,
+    write: tuple[str, ...],
     limits: dict[str, str],
     best_effort: bool,
     attach: bool,
     as_json: bool,
 ) -> int:
-    """Open session NAME running COMMAND, as unit kild-NAME.service.
+    """Open session NAME running COMMAND or an agent, as unit kild-NAME.service.
 
     Returns when the agent is up, or fails with its exit code and last lines if it ended before. Without
-    COMMAND an ended session is run again. Write -- before a COMMAND that has options.
+    COMMAND and --agent an ended session is run again; a new one runs your default agent. Write -- before a
+    COMMAND that has options.
+
+    In the sandbox 'workspace' it can write to its work tree, its own state, caches and a /tmp of its own; in
+    'strict' it also has no network and sees no home directory. Neither reaches systemd, D-Bus or other
+    sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
     from kildsvc.environment import parse_assignments
     from kildsvc.errors import AlreadyRunning
-    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.resolve import parse_labels
 
     if attach and as_json:
         raise UsageError("--attach and --json exclude each other")
+    if everything:
+        return _open_all(name, resume, as_json)
+    if not name:
+        raise UsageError("which session?", "kildsvc open NAME …")
     own_rows, own_cols = terminal.size(1)
     try:
         opened = api.open(
             name,
             command,
+            **wish(agent, prompt, yolo, model, resume),
             shell=shell,
             cwd=cwd,
             env=parse_assignments(env),
@@ -57,6 +77,8 @@ def open_command(
             grace=seconds(grace),
             note=note,
             labels=parse_labels(label),
+            sandbox=sandbox,
+            write=write,
             limits=limits,
             best_effort=best_effort,
         )
@@ -81,6 +103,24 @@ def open_command(
         return _attach(name)
     render.say(f"{name}: running as {opened.unit}, pid {opened.pid}")
     return 0
+
+
+def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:
+    from kildsvc.operations.bring_back import bring_back
+
+    if name or resume:
+        raise UsageError("--all is for every session that was running: give no NAME and no conversation")
+    results = bring_back(resume is not None)
+    if as_json:
+        render.document(results)
+        return 1 if any(one["error"] for one in results) else 0
+    for one in results:
+        for warning in one["warnings"]:
+            render.note(f"{one['name']}: {warning}")
+        render.say(f"{one['name']}: {one['error'] or 'running again'}")
+    if not results:
+        render.say("nothing was running")
+    return 1 if any(one["error"] for one in results) else 0
 
 
 @click.command("attach")

@@ -35,28 +35,35 @@ def status_command(name: str, as_json: bool) -> int:
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Only those that have it.")
 @click.option("--cwd", metavar="DIR", help="Only those in this directory or below.")
 @click.option("--agent", help="Only those that run this.")
+@click.option("--wide", is_flag=True, help="Also what the agents themselves tell: model, tokens, last message.")
 @click.option("--watch", is_flag=True, help="Again whenever something changes; with --json one document per line.")
 @json_option
 def list_command(
-    state: tuple[str, ...], label: tuple[str, ...], cwd: str | None, agent: str | None, watch: bool, as_json: bool
+    state: tuple[str, ...],
+    label: tuple[str, ...],
+    cwd: str | None,
+    agent: str | None,
+    wide: bool,
+    watch: bool,
+    as_json: bool,
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
     from kildsvc import api
-    from kildsvc.operations.open import parse_labels
+    from kildsvc.operations.resolve import parse_labels
 
     labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
 
     def find() -> list[Session]:
-        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "")
+        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "", words=wide or as_json)
 
     if watch:
-        _watch(find, as_json)
+        _watch(find, wide, as_json)
         return 0
     sessions = find()
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
-        render.table(sessions)
+        render.table(sessions, wide)
     elif state or label or cwd or agent:
         render.note("no session is so")
     else:
@@ -64,7 +71,7 @@ def list_command(
     return 0
 
 
-def _watch(find: Callable[[], list[Session]], as_json: bool) -> None:
+def _watch(find: Callable[[], list[Session]], wide: bool, as_json: bool) -> None:
     import asyncio
     from contextlib import aclosing
 
@@ -78,7 +85,7 @@ def _watch(find: Callable[[], list[Session]], as_json: bool) -> None:
                     render.line([session.to_json() for session in sessions])
                 else:
                     render.clear_screen()
-                    render.table(sessions)
+                    render.table(sessions, wide)
 
     asyncio.run(follow())
 

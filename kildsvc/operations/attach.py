@@ -3,7 +3,7 @@
 from kildsvc import model, paths
 from kildsvc.attach import Attachment, Disconnected, Outcome
 from kildsvc.chord import Chord
-from kildsvc.errors import KildError, NotRunning, Paused
+from kildsvc.errors import KildError, NoManager, NotRunning, Paused
 from kildsvc.model import unit_of
 from kildsvc.operations import sessions
 from kildsvc.systemd.manager import Manager
@@ -36,5 +36,8 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
 
 
 def _alive(name: str) -> bool:
-    with Manager() as manager:
-        return manager.get(unit_of(name), "ActiveState")["ActiveState"] not in ("inactive", "failed")
+    try:
+        with Manager() as manager:
+            return manager.get(unit_of(name), "ActiveState")["ActiveState"] not in ("inactive", "failed")
+    except NoManager:
+        return True  # it is executed anew, and holds the socket; or it has gone, and so has the socket

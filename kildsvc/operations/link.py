@@ -18,11 +18,19 @@ class Link:
     def __init__(self, name: str, mode: int) -> None:
         self._name = name
         self._frames: deque[tuple[int, bytes]] = deque()
-        try:
-            self._connection = Connection(paths.socket_path(name), mode, (0, 0))
-            self.past = self._receive_past(time.monotonic() + ANSWER_SEC)
-        except Disconnected as error:
-            raise KildError(f"cannot reach the terminal of '{name}': its socket is gone") from error
+        deadline = time.monotonic() + ANSWER_SEC
+        while True:
+            try:
+                self._connection = Connection(paths.socket_path(name), mode, (0, 0))
+            except Disconnected as error:
+                raise KildError(f"cannot reach the terminal of '{name}': its socket is gone") from error
+            try:
+                self.past = self._receive_past(deadline)
+                return
+            except Disconnected:
+                # The shim was killed. systemd holds its socket: we wait in the queue for the next one.
+                self._connection.close()
+                self._frames.clear()
 
     def __enter__(self) -> "Link":
         return self

@@ -3,11 +3,13 @@
 import codecs
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from kildsvc import journal, model, store
 from kildsvc.errors import JournalUnreadable, NoSuchSession, UsageError
 from kildsvc.journal import Entry
+from kildsvc.model import Metadata
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,13 @@ def raw_bytes(query: Query) -> Iterator[tuple[int, bytes]]:
     """The bytes of the terminal, each once, in order: (bytes missing before, data)."""
     at, run = 0, ""
     for entry in _entries(query):
-        if "KILD_DATA" not in entry.fields:
+        offset, data = entry.number("KILD_OFFSET"), entry.fields.get("KILD_DATA")
+        if data is None or offset is None:
             if query.follow and query.run != "all" and entry.event == "ended":
                 return
             continue
         if entry.run != run:
             at, run = 0, entry.run
-        offset, data = int(entry.text("KILD_OFFSET")), entry.fields["KILD_DATA"]
         # After a crash of the shim a batch may have been sent twice.
         if offset + len(data) > at:
             yield max(0, offset - at), data[max(0, at - offset) :]
@@ -57,13 +59,12 @@ def cast(query: Query) -> Iterator[str]:
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     start = 0
     for entry in _entries(query):
-        size = entry.text("KILD_COLS"), entry.text("KILD_ROWS")
+        size = entry.number("KILD_COLS") or 80, entry.number("KILD_ROWS") or 24
         if entry.event == "opened":
             start = entry.usec
-            width, height = (int(n) for n in size)
-            yield json.dumps({"version": 2, "width": width, "height": height, "timestamp": start // 1_000_000})
+            yield json.dumps({"version": 2, "width": size[0], "height": size[1], "timestamp": start // 1_000_000})
         elif entry.event == "resized" and start:
-            yield json.dumps([(entry.usec - start) / 1e6, "r", "x".join(size)])
+            yield json.dumps([(entry.usec - start) / 1e6, "r", "{}x{}".format(*size)])
         elif "KILD_DATA" in entry.fields and start:
             yield json.dumps([(entry.usec - start) / 1e6, "o", decode(entry.fields["KILD_DATA"])])
 
@@ -91,12 +92,15 @@ def _entries(query: Query, newest_first: bool = False) -> Iterator[Entry]:
         options += ["--follow", "--no-tail" if query.lines is None else f"--lines={query.lines}"]
     elif newest_first:
         options.append("--reverse")
+    metadata = store.load(query.name)
+    matches = journal.of_session(*(metadata.names if metadata else [query.name]))
     run = query.run
     if run == "last":
-        run = _last_run(query.name)
-    matches = journal.of_session(query.name) if run == "all" else journal.of_run(query.name, run)
+        run = _last_run(query.name, matches, metadata)
     try:
-        yield from journal.read(matches, *options)
+        for entry in journal.read(matches if run == "all" else [*matches, f"KILD_RUN={run}"], *options):
+            if not metadata or metadata.owns(entry.name, entry.usec / 1e6):
+                yield entry
     except JournalUnreadable as error:
         if query.since and "parse" in error.message.lower():
             raise UsageError(
@@ -105,12 +109,12 @@ def _entries(query: Query, newest_first: bool = False) -> Iterator[Entry]:
         raise
 
 
-def _last_run(name: str) -> str:
-    matches = [*journal.of_session(name), *journal.of_event("opened")]
-    entry = next(journal.read(matches, "--reverse", "--lines=1"), None)
-    if entry:
-        return entry.run
-    if store.load(name):
+def _last_run(name: str, matches: list[str], metadata: Metadata | None) -> str:
+    with closing(journal.read([*matches, *journal.of_event("opened")], "--reverse")) as entries:
+        for entry in entries:
+            if not metadata or metadata.owns(entry.name, entry.usec / 1e6):
+                return entry.run
+    if metadata:
         raise JournalUnreadable(
             f"the journal has nothing of '{name}'", "it may have been rotated away, or be volatile"
         )

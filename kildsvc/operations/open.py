@@ -1,23 +1,23 @@
 """Opening a session: nothing is said to run before it does, and nothing is left of one that does not."""
 
-import os
 import secrets
 import shlex
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from kildsvc import config, environment, journal, limits, model, paths, runtime, store
+from kildsvc import environment, journal, limits, model, paths, runtime, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
     JournalUnreadable,
     KildError,
     StoppedWhileStarting,
-    UsageError,
 )
 from kildsvc.model import Launch, Metadata, keeper_of, unit_of
 from kildsvc.operations import limit, sessions
+from kildsvc.operations.confine import SET_UP_FAILED, confine
+from kildsvc.operations.resolve import Request, Resolved, resolve
 from kildsvc.operations.sessions import read_end
 from kildsvc.shim.text import Cleaner
 from kildsvc.systemd import properties
@@ -35,22 +35,6 @@ TITLE_MAX = 60
 
 
 @dataclass(frozen=True)
-class Request:
-    name: str
-    command: list[str] = field(default_factory=list)
-    shell: bool = False
-    cwd: str | None = None
-    env: tuple[str, ...] = ()
-    rows: int = 24
-    cols: int = 80
-    grace_usec: int | None = None
-    note: str | None = None
-    labels: tuple[str, ...] = ()
-    limits: dict[str, str] = field(default_factory=dict)
-    best_effort: bool = False  # limits that would have no effect are left out
-
-
-@dataclass(frozen=True)
 class Opened:
     name: str
     unit: str
@@ -63,8 +47,8 @@ def open_session(request: Request) -> Opened:
     model.check_name(request.name)
     warnings: list[str] = []
     remembered = store.load(request.name)
-    metadata = _resolve(request, remembered, warnings)
-    settings = config.load(metadata.cwd)
+    resolved = resolve(request, remembered, warnings)
+    metadata, settings = resolved.metadata, resolved.settings
     asked = limit.of_session(metadata, settings)
     values = limit.read({name: text for name, (text, _) in asked.items()})
     refuse = limit.refusing(request.best_effort, warnings, {name: origin for name, (_, origin) in asked.items()})
@@ -72,74 +56,39 @@ def open_session(request: Request) -> Opened:
         _refuse_running(manager, request.name)
         values = limit.with_controllers(manager, values, refuse)
         limit.check_files(manager, values)
-        launch = _launch(request, metadata, settings, values)
+        launch = _launch(request, resolved, values)
+        launch, fence = confine(launch, metadata, settings, directory)
         limit.limit_slice(manager, settings, request.best_effort, warnings)
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
         runtime.write_launch(launch, directory)
         store.save(metadata)
+        store.make_output_dir(request.name)
         try:
-            _start(manager, launch, directory, metadata, limits.properties(values))
+            _start(manager, launch, directory, metadata, [*limits.properties(values), *fence])
             limit.confirm(sessions.group_of(manager, request.name), values, refuse)
         except BaseException:
             _undo(manager, request.name, directory, remembered)
             raise
         text = manager.get(launch.unit, "StatusText")["StatusText"]
+    if resolved.paste:
+        _paste(request.name, resolved.paste, warnings)
     pid = text.partition("agent pid ")[2].partition(",")[0]
     return Opened(request.name, launch.unit, launch.run, int(pid) if pid.isdigit() else None, warnings)
 
 
-def _resolve(request: Request, remembered: Metadata | None, warnings: list[str]) -> Metadata:
-    """What to run and where: as asked, else as this session was run before."""
-    if request.command and request.shell:
-        raise UsageError("give either a command or --shell, not both")
-    extra = environment.parse_assignments(request.env)
-    if not request.command and not request.shell:
-        if not remembered:
-            raise UsageError(
-                f"what should '{request.name}' run?", f"kildsvc open {request.name} -- COMMAND…, or --shell"
-            )
-        missing = [name for name in remembered.env_names if name not in extra]
-        if missing:
-            warnings.append(f"values given with --env are not remembered: {', '.join(missing)}")
-    again = remembered if not (request.command or request.shell) else None
-    cwd = environment.find_cwd(request.cwd or (again.cwd if again else None))
-    env = environment.for_agent(os.environ, request.name, cwd, extra)
-    shell = again.shell if again else request.shell
-    if shell:
-        executable = environment.login_shell(env)
-        argv = [f"-{os.path.basename(executable)}"]
-    else:
-        argv = again.argv if again else request.command
-        executable = environment.find_executable(argv[0], cwd, env)
-    return Metadata(
-        name=request.name,
-        argv=argv,
-        executable=executable,
-        agent=os.path.basename(argv[0]).lstrip("-") or "agent",
-        cwd=cwd,
-        created=time.time(),
-        note=request.note if request.note is not None else (remembered.note if remembered else ""),
-        env_names=sorted(extra),
-        shell=shell,
-        grace_usec=request.grace_usec if request.grace_usec is not None else again.grace_usec if again else None,
-        labels={**(remembered.labels if remembered else {}), **parse_labels(request.labels)},
-        limits={**(again.limits if again else {}), **request.limits},
-    )
+def _paste(name: str, prompt: str, warnings: list[str]) -> None:
+    from kildsvc.operations.screen import paste_prompt
+
+    try:
+        paste_prompt(name, prompt)
+    except KildError as error:
+        warnings.append(f"the prompt was not given: {error.message}; kildsvc send {name} --paste --enter")
 
 
-def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
-    labels = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key:
-            raise UsageError(f"--label '{item}' is not of the form KEY=VALUE")
-        labels[key] = value
-    return labels
-
-
-def _launch(request: Request, metadata: Metadata, settings: config.Config, values: limits.Values) -> Launch:
-    grace = (metadata.grace_usec, settings.get("grace"), DEFAULT_GRACE_USEC)
+def _launch(request: Request, resolved: Resolved, values: limits.Values) -> Launch:
+    metadata = resolved.metadata
+    grace = (metadata.grace_usec, resolved.settings.get("grace"), DEFAULT_GRACE_USEC)
     title = shlex.join(metadata.argv)
     own = environment.limits()
     if files := values.get("nofile"):
@@ -152,9 +101,7 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config, value
         title=title if len(title) <= TITLE_MAX else title[: TITLE_MAX - 1] + "…",
         executable=metadata.executable,
         argv=metadata.argv,
-        env=environment.for_agent(
-            os.environ, metadata.name, metadata.cwd, environment.parse_assignments(request.env)
-        ),
+        env=resolved.env,
         cwd=metadata.cwd,
         rows=request.rows,
         cols=request.cols,
@@ -163,6 +110,7 @@ def _launch(request: Request, metadata: Metadata, settings: config.Config, value
         last_output=str(paths.last_output_file(metadata.name)),
         version=VERSION,
         grace_usec=next(usec for usec in grace if usec is not None),
+        takes_terminal=resolved.takes_terminal,
         runtime_usec=values.get("runtime") or 0,
         nice=values.get("nice"),
     )
@@ -180,7 +128,7 @@ def _make_room(manager: Manager, name: str) -> None:
     """Lets go of the unit of a session that has ended."""
     if manager.get(unit_of(name), "LoadState")["LoadState"] == "loaded":
         manager.kill(unit_of(name), 9)  # what a crash may have left
-        forget_unit(manager, name)
+    forget_unit(manager, name)  # an open that was killed may have left the keeper alone
 
 
 def forget_unit(manager: Manager, name: str) -> None:
@@ -200,7 +148,7 @@ def _warn_of_logout(directory: Path, warnings: list[str]) -> None:
 
 
 def _start(
-    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, limits: list[properties.Property]
+    manager: Manager, launch: Launch, directory: Path, metadata: Metadata, more: list[properties.Property]
 ) -> None:
     where = (
         metadata.cwd.replace(str(Path.home()), "~", 1) if metadata.cwd.startswith(str(Path.home())) else metadata.cwd
@@ -210,7 +158,7 @@ def _start(
     try:
         manager.start_transient(keeper_of(launch.name), properties.keeper(launch.name))
         job = manager.start_transient(
-            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, limits)
+            launch.unit, properties.service(launch, directory, runtime.interpreter(), description, more)
         )
     except Refused as error:
         raise KildError(f"cannot start '{launch.name}': {error.message}") from error
@@ -231,6 +179,11 @@ def _failure(manager: Manager, launch: Launch, result: str | None) -> KildError:
     ended = read_end(found)
     if ended.stopped:
         return StoppedWhileStarting(f"session '{launch.name}' was stopped while it was starting")
+    if launch.sandbox and found["ExecMainStatus"] in SET_UP_FAILED:
+        return KildError(
+            f"session '{launch.name}' was not started: systemd could not make its sandbox",
+            f"journalctl --user -u {launch.unit}",
+        )
     if ended.code is None and ended.signal is None:
         return KildError(
             f"session '{launch.name}' did not start: its shim ended with {found['Result']}"
@@ -256,7 +209,7 @@ def _last_output(launch: Launch) -> tuple[str, float | None]:
             end = next((entry for entry in entries if entry.event == "ended"), None)
             if end:
                 data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
-                return last_lines(data), int(end.text("KILD_LIVED_USEC") or 0) / 1e6
+                return last_lines(data), (end.number("KILD_LIVED_USEC") or 0) / 1e6
     except JournalUnreadable:
         pass
     saved = store.last_output(launch.name)

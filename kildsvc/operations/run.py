@@ -114,7 +114,7 @@ class Foreground:
             while end is None or self._offset < end:
                 entry = await asyncio.wait_for(anext(entries), JOURNAL_SEC)
                 if "KILD_DATA" in entry.fields:
-                    yield int(entry.text("KILD_OFFSET")), entry.fields["KILD_DATA"]
+                    yield entry.number("KILD_OFFSET") or 0, entry.fields["KILD_DATA"]
                 if entry.event == "ended":
                     return
         except TimeoutError:

@@ -13,6 +13,10 @@ from kildsvc.restore import Past
 from kildsvc.shim import wire
 from kildsvc.shim.text import Cleaner
 
+# How long an agent that is up may take to say that it takes pastes; and then to draw what was pasted.
+PASTE_SEC = 10.0
+DRAWN_SEC = 1.0
+
 
 class NoMatch(KildError):
     code = "NO_MATCH"
@@ -98,16 +102,44 @@ def send(name: str, typing: Typing) -> None:
             if pattern:
                 _wait_output(link, pattern, name, typing.timeout_sec)
     except Disconnected as error:
+        if sessions.status(name).alive:
+            raise KildError(
+                f"the terminal of '{name}' was cut off: what was typed may have arrived in part or not at all",
+                f"kildsvc screen {name}",
+            ) from error
         raise NotRunning(f"session '{name}' ended meanwhile") from error
+
+
+def paste_prompt(name: str, text: str) -> None:
+    """Pastes a prompt into an agent that has just come up, once it says that it takes pastes, and presses Enter."""
+    deadline = time.monotonic() + PASTE_SEC
+    with Link(name, wire.SENDER) as link:
+        modes = link.past.modes()
+        while 2004 not in modes.private:
+            frame = link.next(deadline)
+            if not frame or frame[0] == wire.EXIT:
+                raise KildError("the agent does not take pastes")
+            if frame[0] == wire.OUTPUT:
+                modes.feed(frame[1])
+        link.type(b"\x1b[200~" + _pasted(text) + b"\x1b[201~")
+        # In one read with the paste Enter may count as part of it: it follows when the agent has drawn something.
+        while (frame := link.next(time.monotonic() + DRAWN_SEC)) and frame[0] not in (wire.OUTPUT, wire.EXIT):
+            pass
+        link.type(b"\r")
+
+
+def _pasted(text: str) -> bytes:
+    # A terminal sends CR for a newline in a paste. The closing mark inside it would end it early, and run the rest.
+    data = text.replace("\r\n", "\n").replace("\n", "\r").encode(errors="surrogateescape")
+    return data.replace(b"\x1b[201~", b"")
 
 
 def _encode(typing: Typing, past: Past) -> bytes:
     modes = past.modes()
-    # A terminal sends CR for the Enter key, and for every newline in a paste.
-    data = typing.text.replace("\r\n", "\n").replace("\n", "\r").encode(errors="surrogateescape")
     if typing.paste and 2004 in modes.private:
-        # The closing mark inside a paste would end it early, and run what follows.
-        data = b"\x1b[200~" + data.replace(b"\x1b[201~", b"") + b"\x1b[201~"
+        data = b"\x1b[200~" + _pasted(typing.text) + b"\x1b[201~"
+    else:
+        data = typing.text.replace("\r\n", "\n").replace("\n", "\r").encode(errors="surrogateescape")
     data += keys.encode(typing.keys, application=1 in modes.private)
     return data + (b"\r" if typing.enter else b"")
 

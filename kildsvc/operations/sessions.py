@@ -149,14 +149,19 @@ def end_state(ended: Ended, properties: dict[str, object]) -> str:
 def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session:
     properties = manager.get(session.unit, "StatusText", "RuntimeMaxUSec")
     said = _RUNNING_TEXT.match(properties["StatusText"])
-    pid = int(said[1]) if said else None
+    state = session.state
+    # A shim that was killed says nothing while it is started again.
+    up = _comes_back(manager, session) if state != model.RUNNING or not said else None
+    if up:
+        state = model.RUNNING
+    pid = int(said[1]) if said else up
     group = group_of(manager, session.name)
-    frozen = session.state == model.RUNNING and group.frozen
+    frozen = state == model.RUNNING and group.frozen
     now = time.time()
     used, used_at_output = group.number("cpu.stat", "usage_usec"), signs.cpu_at_output_usec
     return replace(
         session,
-        state=model.PAUSED if frozen else session.state,
+        state=model.PAUSED if frozen else state,
         pid=pid,
         duration=_span(session.started, now),
         idle=_span(session.last_output or session.started, now),
@@ -190,6 +195,15 @@ def _limits(group: Group, runtime_usec: int, pid: int | None) -> dict[str, float
     return found
 
 
+def _comes_back(manager: Manager, session: Session) -> int | None:
+    """The agent's pid when its shim was killed: systemd stops and starts the unit then, and the agent goes on."""
+    found = manager.get(session.unit, "SubState", "Result")
+    killed = found["SubState"] == "stop-post" and found["Result"] in ("signal", "core-dump")
+    if killed or session.state != model.STOPPING:
+        return activity.read_ready(paths.runtime_dir(session.name))
+    return None
+
+
 def _span(start: float | None, end: float | None) -> float | None:
     return max(0.0, end - start) if start and end else None
 
@@ -202,16 +216,22 @@ def _history(unloaded: dict[str, Metadata]) -> list[Session]:
     """Sessions systemd knows nothing of (any more): their last run, from the journal."""
     last: dict[str, dict[str, journal.Entry]] = {}
     problem = ""
-    matches = [*journal.of_event("opened", "ended"), *(f"KILD_SESSION={name}" for name in unloaded)]
+    owners: dict[str, list[Metadata]] = {}
+    for metadata in unloaded.values():
+        for name in metadata.names:
+            owners.setdefault(name, []).append(metadata)
+    matches = [*journal.of_event("opened", "ended"), *journal.of_session(*owners)]
     waiting = set(unloaded)
     try:
         for entry in journal.read(matches, "--reverse") if unloaded else ():
-            name = entry.text("KILD_SESSION")
-            seen = last.setdefault(name, {})
-            if name in waiting and (entry.event == "opened" or not seen):
-                seen[entry.event] = entry
-            if entry.event == "opened":
-                waiting.discard(name)
+            for metadata in owners[entry.name]:
+                if metadata.name not in waiting or not metadata.owns(entry.name, entry.usec / 1e6):
+                    continue
+                seen = last.setdefault(metadata.name, {})
+                if entry.event == "opened" or not seen:
+                    seen[entry.event] = entry
+                if entry.event == "opened":
+                    waiting.discard(metadata.name)
             if not waiting:
                 break
     except JournalUnreadable as error:
@@ -259,6 +279,8 @@ def _about(metadata: Metadata | None) -> dict[str, Any]:
         "cwd": metadata.cwd,
         "note": metadata.note,
         "labels": metadata.labels,
+        "conversations": metadata.conversations,
+        "sandbox": metadata.sandbox,
     }
 
 

@@ -1,7 +1,7 @@
 """Ending a session: whole, and not before every process of it is gone."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kildsvc import model, runtime, store
 from kildsvc.errors import AlreadyRunning, KildError, NoSuchSession
@@ -34,6 +34,8 @@ def stop_sessions(names: list[str]) -> list[Stopped]:
             if found["LoadState"] != "loaded" and not store.load(name):
                 raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")
             running[name] = found["LoadState"] == "loaded" and found["ActiveState"] not in ("inactive", "failed")
+        for name in names:
+            _unwant(name)
         jobs = {}
         for name in names:
             manager.listen(unit_of(name))
@@ -43,6 +45,13 @@ def stop_sessions(names: list[str]) -> list[Stopped]:
         for name in names:
             _wait_gone(manager, name, jobs[name])
     return [Stopped(sessions.status(name), running[name]) for name in names]
+
+
+def _unwant(name: str) -> None:
+    """It does not come back after a reboot: somebody has stopped it."""
+    metadata = store.load(name)
+    if metadata and metadata.wanted:
+        store.save(replace(metadata, wanted=False))
 
 
 def _wait_gone(manager: Manager, name: str, job: str | None) -> None:
@@ -70,7 +79,11 @@ def everything_but_own() -> list[str]:
 
 def destroy(name: str, force: bool) -> None:
     """Forgets a session: unit, runtime files, metadata. Its lines stay in the journal."""
-    session = sessions.status(name)
+    try:
+        session = sessions.status(name)
+    except NoSuchSession:
+        _sweep(name)
+        raise
     if session.alive:
         if not force:
             raise AlreadyRunning(
@@ -84,3 +97,11 @@ def destroy(name: str, force: bool) -> None:
         runtime.clear(directory)
         store.forget(name)
         tell("removed", "forgotten", name, session.run or "", session.agent)
+
+
+def _sweep(name: str) -> None:
+    """What an open that was killed has left of a session that never was."""
+    if runtime.left_over(name):
+        with runtime.locked(name) as directory, Manager() as manager:
+            forget_unit(manager, name)
+            runtime.clear(directory)

@@ -178,7 +178,8 @@ class _Wait:
     def _happened(self, event: str) -> bool:
         if not self._run:
             return False
-        matches = [*journal.of_run(self._name, self._run), *journal.of_event(event)]
+        # Whatever its name was then.
+        matches = [f"KILD_RUN={self._run}", *journal.of_event(event)]
         return next(journal.read(matches, "--lines=1"), None) is not None
 
     def _printed(self) -> str | None:

@@ -50,7 +50,7 @@ class Activity:
 
     def begin(self) -> None:
         """A fresh run: what an earlier one left is not its."""
-        for name in ("output", "input", "bell", "mark"):
+        for name in ("ready", "output", "input", "bell", "mark"):
             try:
                 os.unlink(f"{self._directory}/{name}")
             except FileNotFoundError:
@@ -88,6 +88,10 @@ class Activity:
             if time.monotonic() - self._rang >= BELL_SEC:
                 self._rang = time.monotonic()
                 self._journal.event("bell", "the agent rang the bell", 6)
+
+    def on_ready(self, pid: int) -> None:
+        """While a shim that was killed is started again, systemd cannot tell that its agent is up."""
+        self._stamp("ready", b"%d\n" % pid)
 
     def on_input(self) -> None:
         self._stamp("input")

@@ -5,16 +5,20 @@ import select
 import signal
 import time
 
+_procs: str | None = None
+
 
 def _procs_file() -> str | None:
-    with open("/proc/self/cgroup") as file:
-        for line in file:
-            if line.startswith("0::"):
-                path = line[3:].strip()
-                for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-                    if os.access(f"{root}{path}/cgroup.procs", os.R_OK):
-                        return f"{root}{path}/cgroup.procs"
-    return None
+    """Found once: a unit's processes stay in its cgroup."""
+    global _procs
+    if _procs is None:
+        with open("/proc/self/cgroup") as file:
+            path = next((line[3:].strip() for line in file if line.startswith("0::")), "")
+        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+            if path and os.access(f"{root}{path}/cgroup.procs", os.R_OK):
+                _procs = f"{root}{path}/cgroup.procs"
+                break
+    return _procs
 
 
 def number(name: str, key: str = "") -> int:

@@ -11,6 +11,7 @@ import struct
 import termios
 import time
 
+from kildsvc.shim import fence
 from kildsvc.shim import record as rec
 from kildsvc.shim.record import Record
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # typing itself is not worth its memory in every shim
     from typing import Any, NoReturn
 
 # Where an agent can fail before it is one.
-STAGE_FORK, STAGE_CHDIR, STAGE_EXEC = 1, 2, 3
+STAGE_FORK, STAGE_CHDIR, STAGE_EXEC, STAGE_SANDBOX = 1, 2, 3, 4
 
 # The kernel prefers the agent over its shim when memory runs out.
 OOM_SCORE_STEP = 200
@@ -32,6 +33,11 @@ def set_size(fd: int, rows: int, cols: int) -> None:
 def get_size(fd: int) -> tuple[int, int]:
     rows, cols, _, _ = struct.unpack("HHHH", fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(8)))
     return rows, cols
+
+
+def is_line_by_line(slave_fd: int) -> bool:
+    """Nobody has taken the terminal: it still edits lines itself."""
+    return bool(termios.tcgetattr(slave_fd)[3] & termios.ICANON)
 
 
 def open_terminal(rows: int, cols: int) -> int:
@@ -112,6 +118,9 @@ def _become(launch: dict[str, Any], record: Record, slave_fd: int) -> NoReturn:
         _raise_oom_score()
         os.umask(launch["umask"])
         os.chdir(launch["cwd"])
+        if launch["sandbox"]:
+            stage = STAGE_SANDBOX
+            fence.scope()
         stage = STAGE_EXEC
         # Every other descriptor of ours is close-on-exec: Python opens them so.
         os.execve(launch["executable"], launch["argv"], launch["env"])

@@ -96,5 +96,5 @@ def signal_name(number: int) -> str:
 
 
 def _failure(stage: int, code: int) -> str:
-    what = {child.STAGE_FORK: "fork", child.STAGE_CHDIR: "chdir", child.STAGE_EXEC: "exec"}.get(stage, "start")
-    return f"{what}: {os.strerror(code)} ({errno.errorcode.get(code, code)})"
+    names = {child.STAGE_FORK: "fork", child.STAGE_CHDIR: "chdir", child.STAGE_SANDBOX: "sandbox"}
+    return f"{names.get(stage, 'exec')}: {os.strerror(code)} ({errno.errorcode.get(code, code)})"

@@ -3,6 +3,7 @@
 journald may be slow, restarted or absent: what it cannot take waits here, one batch at most beside the events.
 """
 
+import errno
 import select
 import socket
 import time
@@ -40,6 +41,14 @@ def pack(fields: dict[str, bytes]) -> bytes:
     )
 
 
+def _bounded(message: bytes) -> bytes:
+    """A few escapes may stand for megabytes of blanks."""
+    if len(message) <= DATAGRAM_MAX:
+        return message
+    kept = message[: DATAGRAM_MAX - 100].decode(errors="ignore").encode()
+    return kept + b"\n[\xe2\x80\xa6 %d bytes of text not shown]" % (len(message) - len(kept))
+
+
 class Journal:
     def __init__(self, common: dict[str, str]) -> None:
         self._agent = common["KILD_AGENT"].encode()
@@ -65,7 +74,7 @@ class Journal:
         fields = {"KILD_DATA": data, "KILD_OFFSET": str(offset).encode()}
         # 7 is a rate-limit pool of its own in journald: a flood of output cannot push out an exit record.
         if text:  # the entry's end stands for the last newline; a batch that completes no line has no MESSAGE
-            message = text.removesuffix("\n").encode(errors="replace")
+            message = _bounded(text.removesuffix("\n").encode(errors="replace"))
             if len(message) + len(data) > DATAGRAM_MAX:
                 self._add(7, {"MESSAGE": message}, self._agent)
             else:
@@ -105,7 +114,9 @@ class Journal:
             self._socket.send(entry)
         except BlockingIOError:
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                return True  # it never will be taken, and must not be in the way of all that follows
             # Not there (ENOENT, ECONNREFUSED): the next entry tries a new connection.
             if self._socket is not None:
                 self._socket.close()

@@ -11,6 +11,7 @@ import time
 from kildsvc.shim import cgroup, child, notify
 from kildsvc.shim import record as rec
 from kildsvc.shim.activity import Activity
+from kildsvc.shim.agent import Agent
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.memory import Memory
 from kildsvc.shim.modes import Modes
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
 
 # Typed input that the agent has not read yet; beyond it clients are not read from.
 INPUT_MAX = 64 * 1024
+# What could not be had, a descriptor or journald, is asked for again after this.
+RETRY_SEC = 1.0
 # Reads of the terminal in a row before clients and timers have their turn.
 READS_IN_A_ROW = 64
+# An agent known to take the terminal is up when it has; but alive for so long is up too.
+TAKE_SEC = 5.0
 # systemd ends a run whose time is over, within 250 ms; the shim does after a crash, for which systemd counts anew.
 RUNTIME_SLACK_SEC = 1.0
 # A kill for want of memory is of the agent when the agent is gone by then.
@@ -45,7 +50,8 @@ class Shim:
         self.record = record
         self.master_fd = master_fd
         self.slave_fd = child.open_slave(master_fd)
-        self.waiter_fd = self.agent_fd = self.exec_fd = -1
+        self.waiter_fd = self.exec_fd = -1
+        self.agent = Agent(record, self.slave_fd, launch["takes_terminal"])
         self.journal = Journal(
             {
                 "USER_UNIT": launch["unit"],
@@ -75,6 +81,7 @@ class Shim:
         self.stopping = record.flag(rec.STOPPING)
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.over = False
+        self.take_until = 0.0
 
     # -- set-up ---------------------------------------------------------------------------------------------
 
@@ -99,14 +106,13 @@ class Shim:
 
     def recover(self, waiter_fd: int, agent_fd: int) -> None:
         """After a crash of the shim: the agent has gone on, or has ended meanwhile."""
-        self.waiter_fd, self.agent_fd = waiter_fd, agent_fd
+        self.waiter_fd, self.agent.fd = waiter_fd, agent_fd
         self.record.recover()
         self.activity.recover()
         if self.waiter_fd < 0:
             self.waiter_fd = cgroup.open_member(self.record.words[rec.WAITER_PID])
-        if self.agent_fd < 0:
-            self.agent_fd = cgroup.open_member(self.record.words[rec.AGENT_PID])
-        fate = "goes on" if self.agent_alive() else "has ended meanwhile"
+        self.agent.find()
+        fate = "goes on" if self.agent.alive() else "has ended meanwhile"
         self.journal.event("recovered", f"the shim was restarted; the agent {fate}", 4)
         if self.record.flag(rec.READY):
             self.say_running("READY=1\n")
@@ -120,7 +126,7 @@ class Shim:
         if deadline := self.activity.idle_deadline():
             self.deadlines["idle"] = deadline
         self.watch(self.master_fd, self.on_pty_ready)
-        self.watch(self.server.listener.fileno(), lambda _: self.server.on_listener_readable())
+        self.watch(self.server.listener.fileno(), self.on_listener_readable)
         if self.waiter_fd >= 0:
             self.watch(self.waiter_fd, self.on_waiter_exit)
         else:
@@ -166,7 +172,7 @@ class Shim:
             elif name == "grace":
                 self.on_ready()
             elif name == "kill":
-                self.signal_agent(signal.SIGKILL)
+                self.agent.signal(signal.SIGKILL)
             elif name == "lost":
                 self.on_waiter_lost()
             elif name == "idle":
@@ -177,6 +183,8 @@ class Shim:
             elif name == "runtime" and not self.stopping:
                 self.record.set_flag(rec.TIMED_OUT)
                 self.end_agent()
+            elif name == "accept":
+                self.watch(self.server.listener.fileno(), self.on_listener_readable)
 
     def on_pty_ready(self, events: int) -> None:
         if events & select.EPOLLIN:
@@ -185,6 +193,8 @@ class Shim:
             self.deadlines["idle"] = self.activity.on_output()
             self.server.pump_all()
             self.answer_queries(before)
+            if self.agent.awaits_terminal:
+                self.on_terminal_taken()
             if self.scrollback.behind >= BATCH and not self.scrollback.throttled:
                 self.flush()
             elif "flush" not in self.deadlines:
@@ -233,6 +243,8 @@ class Shim:
             self.deadlines["flush"] = time.monotonic() + 1
         elif self.journal.fileno() >= 0:
             self.watch(self.journal.fileno(), lambda _: self.flush(), select.EPOLLOUT)
+        else:
+            self.deadlines["flush"] = time.monotonic() + RETRY_SEC  # no journald, of whose return nobody tells
 
     def plan_tick(self) -> None:
         if not self.scrollback.settled:
@@ -244,9 +256,9 @@ class Shim:
         self.unwatch(self.exec_fd)
         os.close(self.exec_fd)
         self.exec_fd = -1
-        self.agent_fd = cgroup.open_member(self.record.words[rec.AGENT_PID])
-        if self.agent_fd >= 0:
-            notify.store("agent", self.agent_fd)
+        self.agent.find()
+        if self.agent.fd >= 0:
+            notify.store("agent", self.agent.fd)
             if self.stopping:
                 self.end_agent()
         if self.launch["grace_usec"] or self.record.words[rec.EXEC_ERRNO] or self.stopping:
@@ -256,25 +268,42 @@ class Shim:
 
     def start_grace(self) -> None:
         self.deadlines["grace"] = time.monotonic() + self.launch["grace_usec"] / 1e6
+        self.take_until = time.monotonic() + TAKE_SEC
 
     def on_ready(self) -> None:
         """The agent has lived through its grace period."""
         if self.record.words[rec.PHASE] != rec.RUNNING or self.stopping:
             return  # it has ended, and its waiter is about to say so
+        if self.agent.has_not_taken_the_terminal() and time.monotonic() < self.take_until:
+            self.deadlines["grace"] = self.take_until
+            return
         self.say_ready()
+
+    def on_terminal_taken(self) -> None:
+        """Looked for when the agent prints: one that takes the terminal draws on it next."""
+        if self.agent.has_not_taken_the_terminal():
+            return
+        if self.record.flag(rec.READY):
+            self.agent.awaits_terminal = False
+            self.say_running()
+        elif self.deadlines.get("grace") == self.take_until:
+            del self.deadlines["grace"]
+            self.on_ready()
 
     def say_ready(self) -> None:
         if self.launch["runtime_usec"]:  # counted from here, as systemd does
             self.record.words[rec.DEADLINE_USEC] = time.monotonic_ns() // 1000 + self.launch["runtime_usec"]
             self.plan_end()
         self.record.set_flag(rec.READY)
+        self.activity.on_ready(self.agent.pid)
         self.say_running("READY=1\n")
-        self.journal.event("ready", f"running, pid {self.record.words[rec.AGENT_PID]}", 6)
+        self.journal.event("ready", f"running, pid {self.agent.pid}", 6)
 
     def say_running(self, prefix: str = "") -> None:
         count = sum(client.interactive for client in self.server.clients.values())
         attached = f", {count} attached" if count else ""
-        notify.notify(f"{prefix}STATUS=running, agent pid {self.record.words[rec.AGENT_PID]}{attached}")
+        terminal = ", has not taken the terminal yet" if self.agent.has_not_taken_the_terminal() else ""
+        notify.notify(f"{prefix}STATUS=running, agent pid {self.agent.pid}{attached}{terminal}")
 
     def plan_end(self) -> None:
         if deadline := self.record.words[rec.DEADLINE_USEC]:
@@ -295,26 +324,22 @@ class Shim:
 
     def on_waiter_lost(self) -> None:
         """The waiter is gone: with the agent's status in the record, or killed while the agent lives on."""
-        if self.record.words[rec.PHASE] != rec.ENDED and not self.record.words[rec.EXEC_ERRNO] and self.agent_alive():
+        if self.record.words[rec.PHASE] != rec.ENDED and not self.record.words[rec.EXEC_ERRNO] and self.agent.alive():
             self.journal.trouble("the waiter was killed: the agent's exit code will not be known")
-            self.watch(self.agent_fd, lambda _: self.finish())
+            self.watch(self.agent.fd, lambda _: self.finish())
         else:
             self.finish()
 
     def finish(self) -> None:
         self.over = True
 
-    def agent_alive(self) -> bool:
-        if self.agent_fd < 0:
-            return False
-        poll = select.poll()
-        poll.register(self.agent_fd, select.POLLIN)
-        return not poll.poll(0)
-
     def on_signal(self, _: int) -> None:
         # SIGTERM is the only signal not ignored: a stop was asked for.
         os.read(self.wake_fd, 4096)
-        os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))  # for the reaper
+        try:
+            os.close(os.open(f"{self.directory}/stopping", os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError:
+            pass  # no room: it is for the reaper, should we be killed now
         if not self.stopping and 0 < self.record.words[rec.DEADLINE_USEC] <= time.monotonic_ns() // 1000:
             self.record.set_flag(rec.TIMED_OUT)  # by systemd, not by a person
         self.stopping = True
@@ -323,30 +348,15 @@ class Shim:
 
     def end_agent(self) -> None:
         self.deadlines.setdefault("kill", time.monotonic() + self.launch["stop_usec"] / 1e6)
-        cgroup.thaw()
-        self.signal_agent(signal.SIGTERM)
-        self.signal_agent(signal.SIGCONT)
-        # An interactive shell ignores SIGTERM and obeys SIGHUP, which says that its terminal is gone.
-        if self.ignores_term():
-            self.signal_agent(signal.SIGHUP)
-
-    def ignores_term(self) -> bool:
-        try:
-            with open(f"/proc/{self.record.words[rec.AGENT_PID]}/status") as file:
-                ignored = next((line.split()[1] for line in file if line.startswith("SigIgn:")), "0")
-        except OSError:  # it has ended
-            return False
-        return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
-
-    def signal_agent(self, number: int) -> None:
-        if self.agent_fd < 0:
-            return
-        try:
-            signal.pidfd_send_signal(self.agent_fd, number)
-        except ProcessLookupError:
-            self.agent_fd = -1
+        self.agent.ask_to_end()
 
     # -- clients --------------------------------------------------------------------------------------------
+
+    def on_listener_readable(self, _: int) -> None:
+        if not self.server.on_listener_readable():
+            # It would be readable for ever; whoever knocks waits in its queue.
+            self.unwatch(self.server.listener.fileno())
+            self.deadlines["accept"] = time.monotonic() + RETRY_SEC
 
     def on_input(self, data: bytes) -> None:
         self.activity.on_input()
@@ -368,7 +378,7 @@ class Shim:
         rows, cols = child.get_size(self.master_fd)
         return {
             "run": self.record.run,
-            "pid": self.record.words[rec.AGENT_PID],
+            "pid": self.agent.pid,
             "rows": rows,
             "cols": cols,
             "silent_sec": self.activity.silent_sec,

@@ -11,15 +11,24 @@ import os
 import signal
 import socket
 import sys
+import time
 
-from kildsvc.shim import child, notify
+from kildsvc.shim import child, fence, notify
 from kildsvc.shim import record as rec
-from kildsvc.shim.finish import conclude
+from kildsvc.shim.ending import Ending
+from kildsvc.shim.finish import FAREWELL_SEC, conclude
+from kildsvc.shim.journal import Journal
 from kildsvc.shim.loop import Shim
 from kildsvc.shim.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 # Of an agent that has obeyed and ended with 0; as timeout(1) has it.
 TIME_IS_OVER = 124
+# Again and again is bearable, but not without a pause.
+PAUSE_SEC = 0.5
 
 
 def ignore_signals() -> None:
@@ -84,17 +93,58 @@ def start(directory: str, run: str) -> Shim:
         if os.path.exists(mark):
             os.unlink(mark)
     record = Record.create(next_run(directory, run), launch["ring_bytes"])
+    if launch["sandbox"] and (problem := fence.problem(launch["sandbox"])):
+        refuse(launch, record.run, f"its sandbox does not hold: {problem}")
     master_fd = child.open_terminal(launch["rows"], launch["cols"])
     shim = Shim(launch, record, master_fd, listen(f"{directory}/sock"), wake_fd)
     shim.begin()
     return shim
 
 
+def refuse(launch: dict[str, Any], run: str, problem: str) -> NoReturn:
+    """No agent is started; told as one that could not be executed."""
+    fields = {"USER_UNIT": launch["unit"], "KILD_SESSION": launch["name"], "KILD_RUN": run}
+    journal = Journal({**fields, "KILD_AGENT": launch["agent"]})
+    journal.event("ended", f"ended: not executed: {problem}", 4, KILD_EXIT_CODE="127", KILD_EXEC_ERROR=problem)
+    journal.settle_until(time.monotonic() + FAREWELL_SEC)
+    notify.notify(f"STATUS=ended: not executed: {problem}")
+    os._exit(127)
+
+
+def give_up(shim: Shim | None) -> NoReturn:
+    """A fault of our own. The agent is not to die of it: killed, we are started again and go on."""
+    try:
+        sys.excepthook(*sys.exc_info())
+        if shim is None and "record" not in notify.stored():
+            os._exit(1)  # there is no agent yet
+        time.sleep(PAUSE_SEC)
+    finally:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def end(shim: Shim) -> Ending:
+    """Tells all of the run's end; if that fails a second time, only how it ended."""
+    try:
+        return conclude(shim)
+    except Exception:
+        if not shim.record.flag(rec.FAILED):
+            shim.record.set_flag(rec.FAILED)
+            raise
+    ending = Ending.of(shim.record)
+    notify.notify(f"STATUS={ending.status_text()}")
+    return ending
+
+
 def main() -> None:
     ignore_signals()
-    shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
-    shim.serve()
-    ending = conclude(shim)
+    shim = None
+    try:
+        shim = start(os.path.dirname(sys.argv[0]), sys.argv[2])
+        shim.serve()
+        ending = end(shim)
+    except Exception:
+        give_up(shim)
     if shim.stopping:
         # Death by SIGTERM is the mark of a requested stop: nothing else's end looks like it. (When its time was
         # over systemd has asked for it, and calls it Result=timeout.)

@@ -2,20 +2,22 @@
 
 import os
 import socket
+import struct
+
+# Made with the first message and kept: later there may be no descriptor left for another one.
+_socket: socket.socket | None = None
 
 
 def notify(message: str, fds: list[int] | None = None) -> None:
+    global _socket
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    if address.startswith("@"):
-        address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-        sock.connect(address)
-        if fds:
-            socket.send_fds(sock, [message.encode()], fds)
-        else:
-            sock.send(message.encode())
+    if _socket is None:
+        _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+    # Unconnected, so that a manager is found that has made its socket anew.
+    _socket.sendmsg([message.encode()], rights, 0, "\0" + address[1:] if address[0] == "@" else address)
 
 
 def store(name: str, fd: int) -> None:

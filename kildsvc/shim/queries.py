@@ -138,7 +138,7 @@ def cursor(output: bytes, rows: int, cols: int) -> tuple[int, int]:
 
 
 def _move(final: bytes, numbers: bytes, row: int, col: int) -> tuple[int, int]:
-    given = [int(n) if n else 0 for n in numbers.split(b";")]
+    given = [int(n[:5]) if n else 0 for n in numbers.split(b";")]
     n = max(1, given[0])
     if final in b"Hf":
         return n, max(1, given[1]) if len(given) > 1 else 1

@@ -40,7 +40,7 @@ PIN_MAX = 128 * 1024
 # Phases. Between FORKING and RUNNING an agent may or may not exist.
 EMPTY, FORKING, RUNNING, ENDED = range(4)
 # Flags.
-READY, STOPPING, RECORDED, TIMED_OUT = 1, 2, 4, 8
+READY, STOPPING, RECORDED, TIMED_OUT, FAILED = 1, 2, 4, 8, 16
 
 # One read of a PTY master returns at most 4095 bytes (the line discipline's buffer).
 READ_MAX = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -105,11 +106,16 @@ class Server:
         self._on_size = on_size
         self._on_change = on_change
 
-    def on_listener_readable(self) -> None:
+    def on_listener_readable(self) -> bool:
+        """False: there is no descriptor for another client now."""
         try:
             sock, _ = self.listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return
+            return True
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                raise
+            return False
         sock.setblocking(False)
         client = Client(sock)
         _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -119,6 +125,7 @@ class Server:
             self._refuse(client, "PERMISSION", "this session belongs to another user")
         elif len(self.clients) > CLIENTS_MAX:
             self._refuse(client, "TOO_MANY_CLIENTS", f"{CLIENTS_MAX} clients are attached already")
+        return True
 
     def on_client_ready(self, client: Client, events: int) -> None:
         try:
@@ -203,7 +210,10 @@ class Server:
     def _refuse(self, client: Client, code: str, message: str) -> None:
         client.unsent += wire.frame(wire.ERROR, json.dumps({"code": code, "message": message}).encode())
         client.closing = True
-        self.pump(client)
+        try:
+            self.pump(client)
+        except OSError:  # it is gone already
+            self.drop(client)
 
     def _lead(self, client: Client) -> None:
         """The size follows the client that typed, resized or attached last."""

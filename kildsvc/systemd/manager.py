@@ -67,6 +67,11 @@ _SIGNATURES = {
     "RuntimeMaxUSec": "t",
     "ExecStart": "a(sasbttttuii)",
 }
+# A manager that is executed anew is back within this; there is no event for a socket that comes to life.
+CONNECT_SEC = 5.0
+RETRY_SEC = 0.05
+# Of a job that ended while the manager was executed anew.
+LOST = "lost"
 # What systemd says for a number it does not have.
 UNKNOWN = 2**64 - 1
 
@@ -84,6 +89,7 @@ class Manager:
 
     def __init__(self) -> None:
         self._bus = _connect()
+        self._listening: list[str] = []
         self._removed: dict[str, str] = {}  # job path → result
         self._changed = False
         self._callbacks: list[Callable[..., None]] = []  # sd-bus holds no reference of its own
@@ -98,7 +104,7 @@ class Manager:
 
     def units(self, pattern: str) -> Iterator[tuple[str, str, str]]:
         """Loaded units as (name, load state, active state)."""
-        rows = self._call(_MANAGER, b"ListUnitsByPatterns", ("as", []), ("as", [pattern]))
+        rows = self._call_again(_MANAGER, b"ListUnitsByPatterns", ("as", []), ("as", [pattern]))
         for row in rows or []:
             yield row[0].decode(), row[2].decode(), row[3].decode()
 
@@ -106,46 +112,40 @@ class Manager:
         """Properties of a unit, as they are now. Empty when the unit is not loaded."""
         path = unit_path(unit).encode()
         values = {}
-        try:
-            for name in names:
-                interface = b"Unit" if name in _UNIT_PROPERTIES else b"Service"
-                value = self._bus.get_property(
-                    _SYSTEMD, path, _SYSTEMD + b"." + interface, name.encode(), _SIGNATURES[name].encode()
-                )
-                values[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
-        except DBusBaseError as error:
-            raise _translate(error) from error
+        for name in names:
+            interface = _SYSTEMD + (b".Unit" if name in _UNIT_PROPERTIES else b".Service")
+            value = self._get(path, interface, name, _SIGNATURES[name])
+            values[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
         return values
 
     @cached_property
     def control_group(self) -> str:
         """Where the cgroups of all units of this manager are."""
-        return str(self._get(b"ControlGroup", b"s").decode())
+        return str(self._get(_PATH, _MANAGER, "ControlGroup", "s").decode())
 
     @property
     def most_files(self) -> int:
         """The hard limit of open files that a unit has when it says nothing of it: more cannot be had."""
-        return int(self._get(b"DefaultLimitNOFILE", b"t"))
-
-    def _get(self, name: bytes, signature: bytes) -> Any:
-        try:
-            return self._bus.get_property(_SYSTEMD, _PATH, _MANAGER, name, signature)
-        except DBusBaseError as error:
-            raise _translate(error) from error
+        return int(self._get(_PATH, _MANAGER, "DefaultLimitNOFILE", "t"))
 
     # -- telling --------------------------------------------------------------------------------------------
 
     def start_transient(self, unit: str, properties: list[Property]) -> str:
         """Queues the start of a new unit; returns its job."""
-        reply = self._call(
-            _MANAGER, b"StartTransientUnit", ("s", unit), ("s", "fail"), ("a(sv)", properties), ("a(sa(sv))", [])
-        )
+        told: list[tuple[str, Any]] = [("s", unit), ("s", "fail"), ("a(sv)", properties), ("a(sa(sv))", [])]
+        try:
+            reply = self._call(_MANAGER, b"StartTransientUnit", *told)
+        except NoManager:  # executed anew before it answered, and perhaps before it heard
+            self._reconnect()
+            if self.get(unit, "LoadState")["LoadState"] == "loaded":
+                return ""
+            reply = self._call(_MANAGER, b"StartTransientUnit", *told)
         return str(reply.decode())
 
     def stop(self, unit: str) -> str | None:
         """Queues a stop; None when the unit is not loaded."""
         try:
-            reply = self._call(_MANAGER, b"StopUnit", ("s", unit), ("s", "replace"))
+            reply = self._call_again(_MANAGER, b"StopUnit", ("s", unit), ("s", "replace"))
         except Refused as error:
             if error.kind == "NoSuchUnit":
                 return None
@@ -155,7 +155,7 @@ class Manager:
     def kill(self, unit: str, signal_number: int) -> None:
         """Signals every process of the unit, also one that has ended."""
         try:
-            self._call(_MANAGER, b"KillUnit", ("s", unit), ("s", "all"), ("i", signal_number))
+            self._call_again(_MANAGER, b"KillUnit", ("s", unit), ("s", "all"), ("i", signal_number))
         except Refused as error:
             # Nothing left to signal.
             if error.kind not in ("NoSuchUnit", "NoSuchProcess", "ESRCH"):
@@ -171,7 +171,7 @@ class Manager:
 
     def reset_failed(self, unit: str) -> None:
         try:
-            self._call(_MANAGER, b"ResetFailedUnit", ("s", unit))
+            self._call_again(_MANAGER, b"ResetFailedUnit", ("s", unit))
         except Refused as error:
             if error.kind != "NoSuchUnit":
                 raise
@@ -180,14 +180,31 @@ class Manager:
 
     def listen(self, unit: str) -> None:
         """From here on ends of jobs and changes of the unit are noticed. Before the call that causes them."""
-        self._match(_PATH, _MANAGER, b"JobRemoved", self._on_job_removed)
+        if not self._listening:
+            self._match(_PATH, _MANAGER, b"JobRemoved", self._on_job_removed)
+            self._call_again(_MANAGER, b"Subscribe")
+        self._listening.append(unit)
         self._match(unit_path(unit).encode(), _PROPERTIES, b"PropertiesChanged", self._on_changed)
-        self._call(_MANAGER, b"Subscribe")
 
     def wait_job(self, job: str, timeout_sec: float) -> str | None:
-        """The job's result (done, failed, canceled …); None at the time-out."""
-        self._wait(lambda: job in self._removed, timeout_sec)
+        """The job's result (done, failed, canceled …), LOST where nobody told; None at the time-out."""
+        deadline = time.monotonic() + timeout_sec
+        while job not in self._removed:
+            try:
+                self._wait(lambda: job in self._removed, deadline - time.monotonic())
+                break
+            except NoManager:
+                self._reconnect()
+                if not self._has_job(job):
+                    self._removed.setdefault(job, LOST)
         return self._removed.get(job)
+
+    def _has_job(self, job: str) -> bool:
+        try:
+            self._get(job.encode(), _SYSTEMD + b".Job", "State", "s")
+        except Refused:
+            return False
+        return True
 
     def wait_state(self, unit: str, states: tuple[str, ...], timeout_sec: float) -> str:
         """Blocks until ActiveState is one of these, or the time is over; returns what it is."""
@@ -197,7 +214,10 @@ class Manager:
             state = str(self.get(unit, "ActiveState")["ActiveState"])
             if state in states or time.monotonic() >= deadline:
                 return state
-            self._wait(lambda: self._changed, deadline - time.monotonic())
+            try:
+                self._wait(lambda: self._changed, deadline - time.monotonic())
+            except NoManager:
+                self._reconnect()
 
     def _wait(self, done: Callable[[], bool], timeout_sec: float) -> None:
         deadline = time.monotonic() + timeout_sec
@@ -224,6 +244,36 @@ class Manager:
     def _on_changed(self, _: Any) -> None:
         self._changed = True
 
+    def _reconnect(self) -> None:
+        """After the manager was executed anew: everything may have changed. Raises NoManager."""
+        self._bus.close()
+        self._bus = _connect()
+        self._callbacks.clear()
+        units, self._listening = self._listening, []
+        for unit in units:
+            self.listen(unit)
+        self._changed = True
+
+    def _get(self, path: bytes, interface: bytes, name: str, signature: str) -> Any:
+        def ask() -> Any:
+            try:
+                return self._bus.get_property(_SYSTEMD, path, interface, name.encode(), signature.encode())
+            except DBusBaseError as error:
+                raise _translate(error) from error
+
+        return self._again(ask)
+
+    def _call_again(self, interface: bytes, method: bytes, *arguments: tuple[str, Any]) -> Any:
+        """For what does no harm when it is done twice."""
+        return self._again(lambda: self._call(interface, method, *arguments))
+
+    def _again(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except NoManager:
+            self._reconnect()
+            return ask()
+
     def _call(self, interface: bytes, method: bytes, *arguments: tuple[str, Any]) -> Any:
         encoded = [item for signature, value in arguments for item in _encode(signature, value)]
         try:
@@ -233,21 +283,30 @@ class Manager:
 
 
 def _connect() -> Any:
-    """Straight to systemd, as systemctl does: works without a session bus, and while it is being restarted."""
+    """Straight to systemd, as systemctl does: works without a session bus. Waits for one that is executed anew."""
     directory = paths.user_runtime_dir()
     os.environ.setdefault("XDG_RUNTIME_DIR", str(directory))
-    buses = [DBusAddress(f"unix:path={directory}/systemd/private".encode(), peer_to_peer=True), DBus(user_mode=True)]
-    for bus in buses:
+    private = directory / "systemd" / "private"
+    deadline = time.monotonic() + CONNECT_SEC
+    while True:
+        there = private.exists()
+        bus = DBusAddress(f"unix:path={private}".encode(), peer_to_peer=True) if there else DBus(user_mode=True)
         try:
             bus.open()
             bus.get_property(_SYSTEMD, _PATH, _MANAGER, b"Version", b"s")
-        except DBusBaseError:
+        except DBusBaseError as error:
+            if not there and os.environ.get("KILD_SESSION"):
+                raise NoManager(
+                    "a sandboxed session cannot reach the systemd user manager", "'kildsvc mark' works in here"
+                ) from error
+            if not there or time.monotonic() > deadline:
+                raise NoManager(
+                    "cannot reach the systemd user manager",
+                    f"check 'systemctl --user status'; as root: loginctl enable-linger {os.getuid()}",
+                ) from error
+            time.sleep(RETRY_SEC)
             continue
         return bus
-    raise NoManager(
-        "cannot reach the systemd user manager",
-        f"check 'systemctl --user status'; as root: loginctl enable-linger {os.getuid()}",
-    )
 
 
 def _translate(error: Any) -> KildError:
@@ -256,7 +315,7 @@ def _translate(error: Any) -> KildError:
     )
     # pystemd turns the errors it knows into classes (DBusNoSuchUnitError) and drops their names.
     kind = name.rpartition(".")[2] or type(error).__name__.removeprefix("DBus").removesuffix("Error")
-    if message and kind not in ("Disconnected", "NoReply", "ConnectionRefused", "Timeout", "TimedOut"):
+    if message and kind not in ("Disconnected", "NoReply", "ConnectionRefused", "Timeout", "TimedOut", "ENOTCONN"):
         return Refused(kind, message)
     return NoManager(f"the systemd user manager does not answer: {message or os.strerror(abs(error.errno))}")
 

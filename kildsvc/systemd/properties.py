@@ -13,7 +13,7 @@ SEC = 1_000_000
 
 
 def service(
-    launch: Launch, directory: Path, interpreter: str, description: str, limits: Sequence[Property] = ()
+    launch: Launch, directory: Path, interpreter: str, description: str, more: Sequence[Property] = ()
 ) -> list[Property]:
     shim = str(directory / f"{launch.run}.shim")
     command = [interpreter, "-SI", shim, launch.name, launch.run]
@@ -37,7 +37,7 @@ def service(
         ("TimeoutStopUSec", "t", launch.stop_usec + 10 * SEC),
         ("OOMPolicy", "s", "continue"),
         ("LimitCORE", "t", 0),
-        *limits,
+        *more,
     ]
 
 

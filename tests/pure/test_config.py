@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kildsvc import config
-from kildsvc.errors import UsageError
+from kildsvc.errors import KildError, UsageError
+from kildsvc.operations import settings
 
 
 @pytest.fixture
@@ -95,7 +96,12 @@ def test_what_is_wrong_is_told_with_its_line(home: Path, text: str, line: int, m
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"a = = 1", "line 1"), (b"\n\nx = \xff", ":3: not UTF-8"), (b"x = 1\n" * 50_000, "larger than")],
+    [
+        (b"\na = = 1", r"toml:2: not TOML"),
+        (b"a = '''\n\n", r"toml:3: not TOML"),
+        (b"\n\nx = \xff", ":3: not UTF-8"),
+        (b"x = 1\n" * 50_000, "larger than"),
+    ],
 )
 def test_what_is_no_toml(home: Path, data: bytes, message: str) -> None:
     write(home, "").write_bytes(data)
@@ -107,3 +113,70 @@ def test_a_file_that_cannot_be_read(home: Path) -> None:
     (home / ".config/kildsvc/config.toml").mkdir()
     with pytest.raises(UsageError, match="cannot read"):
         config.load()
+
+
+# -- config show, config edit ------------------------------------------------------------------------------
+
+
+def test_what_holds_and_where_it_comes_from(home: Path) -> None:
+    file = write(home, 'grace = "1s"\n[agents."my agent"]\nsandbox = "a"\n')
+    inside = project(home, "\ngrace = 3")
+    found = {one.key: (one.value, one.origin) for one in settings.effective(str(inside))}
+    assert found == {
+        "grace": (3, f"{home}/src/.kildsvc.toml:2"),
+        "detach_keys": ("ctrl-space ctrl-q", "default"),
+        'agents."my agent".sandbox': ("a", f"{file}:3"),
+    }
+    places = [file, inside / ".kildsvc.toml", inside.parent / ".kildsvc.toml", home / "src/.kildsvc.toml"]
+    assert settings.files(str(inside)) == list(zip(places, [True, False, False, True], strict=True))
+
+
+def test_every_line_of_the_template_can_be_taken(home: Path) -> None:
+    lines = [line.removeprefix("#") for line in settings.TEMPLATE.splitlines() if not line.startswith("# ")]
+    write(home, "\n".join(lines))
+    assert len(config.load().settings) > 3
+    write(home, settings.TEMPLATE)
+    assert config.load().settings == {}
+
+
+def editor(home: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"sh -c '{script}' -")
+
+
+def test_editing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / ".config/kildsvc/config.toml"
+    editor(home, monkeypatch, 'sed -i s/^#grace/grace/ "$1"')
+    assert settings.edit() == file
+    assert config.load().get("grace") == 200_000
+    monkeypatch.setenv("VISUAL", "true")  # before EDITOR
+    file.write_text("grace = 1\n")
+    settings.edit()
+    assert file.read_text() == "grace = 1\n"
+
+
+def test_a_mistake_made_in_the_editor(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(home, "grace = 1\n")
+    editor(home, monkeypatch, 'echo grcae = 2 >>"$1"')
+    with pytest.raises(UsageError, match=r"config.toml:2: unknown setting 'grcae'"):
+        settings.edit()
+    assert file.read_text() == "grace = 1\ngrcae = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"), [("/nowhere", "cannot run"), ("false", "ended with 1"), ("'", "no c")]
+)
+def test_an_editor_that_fails(home: Path, monkeypatch: pytest.MonkeyPatch, command: str, message: str) -> None:
+    monkeypatch.setenv("VISUAL", command)
+    with pytest.raises(KildError, match=message):
+        settings.edit()
+
+
+def test_an_editor_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(home))
+    with pytest.raises(KildError, match="no editor was found"):
+        settings.edit()
+    (home / "vi").symlink_to("/bin/true")
+    assert settings.edit().exists()

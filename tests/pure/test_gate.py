@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,6 +201,11 @@ def test_importing_the_package_costs_nothing() -> None:
     code = "import kildsvc, kildsvc.api as api; assert kildsvc.__all__ == api.__all__; print(kildsvc.open.__module__)"
     done = run(sys.executable, "-c", code)
     assert (done.stdout, done.stderr) == ("kildsvc.api\n", "")
+
+
+def test_every_package_is_installed() -> None:
+    packages = {module_of(path) for path in SOURCES if path.name == "__init__.py"}
+    assert set(tomllib.loads((REPO / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]) == packages
 
 
 # -- units --------------------------------------------------------------------------------------------------

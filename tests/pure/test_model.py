@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kildsvc.errors import UsageError
-from kildsvc.model import Ended, check_name, keeper_of, name_of, parse_status_text, signal_number, unit_of
+from kildsvc.model import Ended, Metadata, check_name, keeper_of, name_of, parse_status_text, signal_number, unit_of
 from kildsvc.shim.ending import Ending, signal_name
 
 calm = settings(deadline=None, database=None)
@@ -171,3 +171,13 @@ def test_a_signals_name_leads_back_to_its_number(number: int) -> None:
 )
 def test_an_end_in_every_form(ended: Ended, exit_code: int | None, state: str, words: str) -> None:
     assert (ended.exit_code, ended.state(), ended.describe()) == (exit_code, state, words)
+
+
+def test_what_of_the_journal_is_a_renamed_sessions() -> None:
+    metadata = Metadata("c", [], "", "", "", 0, former=[("a", 10.0), ("b", 20.0)])
+    owned = {name: [at for at in range(1, 31) if metadata.owns(name, at)] for name in metadata.names}
+    assert owned == {"a": [*range(1, 11)], "b": [*range(11, 21)], "c": [*range(21, 31)]}
+    back = Metadata("a", [], "", "", "", 0, former=[("a", 10.0), ("b", 20.0)])
+    assert [at for at in (5, 15, 25) if back.owns("a", at)] == [5, 25]
+    assert Metadata("a", [], "", "", "", 0).owns("a", 1)
+    assert not Metadata("a", [], "", "", "", 0).owns("b", 1)

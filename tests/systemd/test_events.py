@@ -178,3 +178,20 @@ def test_silence_is_told_once(box: Box, name: str) -> None:
     assert box.sh(f"grep ctxt /proc/{shim}/status") == before
     assert [event for _, event in subscriber.words()].count("idle") == 1
     subscriber.close()
+
+
+def test_a_reader_leaves_with_much_unread(box: Box, name: str) -> None:
+    """More than any buffer on the way holds: who has enough of the journal is not held up by the rest."""
+    box.kildsvc("open", name, "--", "sh", "-c", "seq 200000; echo printed; sleep 1000")
+    wait_until("all is in the journal", lambda: "printed" in box.journal(name))
+    script = f"""
+import asyncio
+from kildsvc import journal
+async def main():
+    entries = journal.follow(journal.of_session("{name}"))
+    await anext(entries)
+    await asyncio.sleep(1)  # meanwhile journalctl writes until nothing more fits
+    await entries.aclose()
+asyncio.run(main())
+print("left")"""
+    assert box.run(box.kild.replace("bin/kildsvc", "bin/python"), "-c", script, timeout=20).stdout == "left\n"

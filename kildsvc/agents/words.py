@@ -1,0 +1,40 @@
+"""An agent's own word: from its transcripts, where their format is known."""
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from kildsvc.agents import transcript
+from kildsvc.agents.transcript import Conversation, Search
+from kildsvc.model import Word
+
+# Those with a module here that has find() and read().
+FORMATS = ("claude", "codex", "opencode")
+
+
+def _format(agent: str) -> Any:
+    return import_module(f"kildsvc.agents.{agent}")
+
+
+def find(agent: str, search: Search) -> Conversation | None:
+    if agent not in FORMATS:
+        return None
+    found = _format(agent).find(search)
+    if search.id:
+        return max(found, key=lambda one: one.active, default=None)
+    return transcript.choose(found, search)
+
+
+def read(agent: str, search: Search) -> Word | None:
+    conversation = find(agent, search)
+    found: Word | None = _format(agent).read(conversation) if conversation else None
+    return found
+
+
+def conversation_id(
+    agent: str, cwd: str, since: float, env: Mapping[str, str] | None = None, taken: frozenset[str] = frozenset()
+) -> str | None:
+    """The conversation an agent has begun, or else continued, in a directory since then; the one active last."""
+    found = find(agent, Search(cwd, os.environ if env is None else env, since, taken=taken))
+    return found.id if found else None

@@ -1,0 +1,45 @@
+"""After a reboot: what was running, and was not stopped by anybody, runs again."""
+
+from typing import Any
+
+from kildsvc import config, environment, model, store
+from kildsvc.errors import KildError
+from kildsvc.model import Session
+from kildsvc.operations import agent, sessions
+from kildsvc.operations.agent import Wish
+from kildsvc.operations.open import open_session
+from kildsvc.operations.resolve import Request
+
+
+def bring_back(resume: bool) -> list[dict[str, Any]]:
+    """One result per session; one that does not come back does not keep the others from it.
+
+    Nobody's terminal is at hand: the environment is the login shell's.
+    """
+    metadata = store.load_all()
+    wanted = [one.name for one in sessions.list_sessions() if _was_cut_off(one) and metadata[one.name].wanted]
+    caller = environment.of_login_shell() if wanted else {}
+    results = []
+    for name in wanted:
+        result: dict[str, Any] = {"name": name, "run": None, "warnings": [], "error": None}
+        try:
+            opened = open_session(Request(name, wish=_wish(metadata[name], resume), caller=caller))
+            result.update(run=opened.run, warnings=opened.warnings)
+        except KildError as error:
+            result.update(error=error.message)
+        results.append(result)
+    return results
+
+
+def _was_cut_off(session: Session) -> bool:
+    """Its unit is gone, and it did not end by itself: the machine or the manager went down."""
+    return not session.unit and session.state in (model.LOST, model.STOPPED, model.UNOBSERVED)
+
+
+def _wish(metadata: model.Metadata, resume: bool) -> Wish:
+    """Its conversation goes on where there is one; what is not an agent just runs again."""
+    if not resume or not metadata.known:
+        return Wish()
+    found = agent.find(metadata.agent, config.load(metadata.cwd))
+    can = found.resume and agent.known_conversations(metadata, found)
+    return Wish(resume="" if can else None)

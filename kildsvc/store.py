@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -65,8 +66,11 @@ def _parse(name: str, text: str) -> Metadata | None:
         return None
 
 
+_kinds = cache(get_type_hints)  # `list` reads one file per session
+
+
 def _read(kind: type[T], values: dict[str, Any]) -> T:
-    kinds = get_type_hints(kind)
+    kinds = _kinds(kind)
     known = {key: value for key, value in values.items() if key in kinds}
     if not all(fits(value, kinds[key]) for key, value in known.items()):
         raise TypeError

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -66,7 +67,9 @@ def _parse(name: str, text: str) -> Metadata | None:
         return None
 
 
-_kinds = cache(get_type_hints)  # `list` reads one file per session
+@cache  # `list` reads one file per session
+def _kinds(kind: Hashable) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _read(kind: type[T], values: dict[str, Any]) -> T:

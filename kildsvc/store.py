@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -68,7 +67,7 @@ def _parse(name: str, text: str) -> Metadata | None:
 
 
 @cache  # `list` reads one file per session
-def _kinds(kind: Hashable) -> dict[str, Any]:
+def _kinds(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

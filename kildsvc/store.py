@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -12,6 +11,7 @@ from kildsvc.errors import KildError
 from kildsvc.model import Metadata, Worktree
 
 T = TypeVar("T")
+_KINDS: dict[Any, dict[str, Any]] = {kind: get_type_hints(kind) for kind in (Metadata, Worktree)}
 
 # The shim keeps 256 KiB and a line about them.
 LAST_OUTPUT_MAX = 1 << 20
@@ -66,13 +66,8 @@ def _parse(name: str, text: str) -> Metadata | None:
         return None
 
 
-@cache  # `list` reads one file per session
-def _kinds(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def _read(kind: type[T], values: dict[str, Any]) -> T:
-    kinds = _kinds(kind)
+    kinds = _KINDS[kind]
     known = {key: value for key, value in values.items() if key in kinds}
     if not all(fits(value, kinds[key]) for key, value in known.items()):
         raise TypeError

@@ -27,6 +27,7 @@ def open_command(
     name: str | None,
     command: tuple[str, ...],
     agent: str | None,
+    profile: str | None,
     prompt: str | None,
     yolo: bool | None,
     model: str | None,
@@ -74,7 +75,7 @@ def open_command(
         opened = api.open(
             name,
             command,
-            **wish(agent, prompt, yolo, model, resume),
+            **wish(agent, profile, prompt, yolo, model, resume),
             shell=shell,
             cwd=cwd,
             env=parse_assignments(env),

@@ -50,6 +50,7 @@ exec qemu-system-x86_64 -accel tcg,thread=multi -cpu qemu64 -M q35 -m 1024 -smp 
 MASKED = (
     "systemd-binfmt.service proc-sys-fs-binfmt_misc.automount systemd-modules-load.service kmod-static-nodes.service "
     "modprobe@.service systemd-sysusers.service systemd-random-seed.service systemd-hwdb-update.service "
+    "ldconfig.service systemd-journal-catalog-update.service systemd-update-done.service "
     "sys-kernel-debug.mount sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount"
 )
 

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import select
 import termios
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,3 +133,34 @@ def took_terminal(pid: int) -> bool | None:
         return None
     finally:
         os.close(fd)
+
+
+def working_in(directory: str) -> list[Process]:
+    """Processes of this user that stand in the directory or below it."""
+    found = []
+    for entry in os.scandir("/proc"):
+        try:
+            if not entry.name.isdigit() or entry.stat().st_uid != os.getuid():
+                continue
+            cwd = os.readlink(f"{entry.path}/cwd")
+            name = Path(f"{entry.path}/comm").read_text(errors="replace").rstrip("\n")
+        except OSError:
+            continue  # gone meanwhile, or a kernel's zombie, or not ours to look at
+        if cwd == directory or cwd.startswith(directory.rstrip("/") + "/"):
+            found.append(Process(int(entry.name), name))
+    return found
+
+
+def wait_left(directory: str, timeout_sec: float) -> list[Process]:
+    """Blocks until the processes that stand in the directory have ended; those that have not."""
+    deadline = time.monotonic() + timeout_sec
+    for process in working_in(directory):
+        try:
+            fd = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            select.select([fd], [], [], max(0, deadline - time.monotonic()))
+        finally:
+            os.close(fd)
+    return working_in(directory)

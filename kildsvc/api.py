@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kildsvc.operations.limit import Changed
     from kildsvc.operations.stop import Stopped
     from kildsvc.operations.wait import Condition
+    from kildsvc.operations.worktree import Plan
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ __all__ = [
     "Session",
     "UsageError",
     "Waited",
+    "create",
     "destroy",
     "events",
     "label",
@@ -95,6 +97,7 @@ def open(
     command: Sequence[str] = (),
     *,
     agent: str | None = None,
+    profile: str | None = None,
     prompt: str = "",
     yolo: bool | None = None,
     model: str | None = None,
@@ -111,6 +114,7 @@ def open(
     write: Sequence[str] = (),
     limits: Mapping[str, str | int] | None = None,
     best_effort: bool = False,
+    _plan: Plan | None = None,
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
 
@@ -128,6 +132,7 @@ def open(
         name=name,
         command=list(command),
         wish=Wish(agent, yolo, model, prompt, resume),
+        profile=profile,
         shell=shell,
         cwd=cwd,
         env=tuple(f"{key}={value}" for key, value in (env or {}).items()),
@@ -141,8 +146,35 @@ def open(
         limits={key: str(value) for key, value in (limits or {}).items()},
         best_effort=best_effort,
     )
-    opened = open_session(request)
+    if _plan:
+        from kildsvc.operations.worktree import create_session
+
+        opened = create_session(_plan, request)
+    else:
+        opened = open_session(request)
     return Handle(opened.name, opened.unit, opened.run, opened.pid, opened.warnings)
+
+
+def create(
+    name: str,
+    command: Sequence[str] = (),
+    *,
+    repo: str | None = None,
+    base: str | None = None,
+    branch: str | None = None,
+    copy: Sequence[str] | None = None,
+    setup: str | None = None,
+    **options: Any,
+) -> Handle:
+    """Opens a session in a git worktree of its own, on a new branch kild/NAME; `options` are those of open().
+
+    Untracked files that fit `copy` come along (.env and .env.* when it is None), `setup` is run in the worktree by a
+    shell. If anything fails, nothing of it is left.
+    """
+    from kildsvc.operations.worktree import DEFAULT_COPY, Plan
+
+    plan = Plan(repo, base, branch, DEFAULT_COPY if copy is None else tuple(copy), setup)
+    return open(name, command, **options, _plan=plan)
 
 
 def status(name: str) -> Session:
@@ -200,7 +232,8 @@ def unpause(*names: str) -> list[Session]:
 
 
 def destroy(name: str, force: bool = False) -> None:
-    """Forgets a session; with force also one that is running. What it printed stays in the journal."""
+    """Forgets a session with its worktree; with force also one that is running, or has work that is nowhere else.
+    What it printed stays in the journal."""
     from kildsvc.operations.stop import destroy
 
     destroy(name, force)

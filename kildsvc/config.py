@@ -76,6 +76,7 @@ _LIMITS = {
 }
 _SANDBOX = {"base": _TEXT, "network": _FLAG, "read": _LIST, "write": _LIST, "hide": _LIST}
 _AGENT = {**dict.fromkeys(table.SETTINGS, _LIST), "takes_terminal": _FLAG}
+_PROFILE = {"agent": _TEXT, "model": _TEXT, "yolo": _FLAG, "sandbox": _TEXT, "arguments": _LIST, "limits": _LIMITS}
 # '*' stands for any name.
 _SCHEMA: dict[str, Any] = {
     "grace": _DURATION,
@@ -85,6 +86,7 @@ _SCHEMA: dict[str, Any] = {
     "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},
     "agent": _TEXT,
     "agents": {"*": {**_AGENT, "sandbox": _TEXT, "limits": _LIMITS}},
+    "profiles": {"*": _PROFILE},
     "env": {"pass": _LIST, "strip": _LIST, "set": {"*": _TEXT}},
     "sandboxes": {"*": _SANDBOX},
 }

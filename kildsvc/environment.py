@@ -53,6 +53,25 @@ _NESTING = {
     "OLDPWD",
     "_",
 }
+# A git hook sets these for its children: git would work on that repository wherever the agent stands.
+GIT_LOCAL = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_QUARANTINE_PATH",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_GRAFT_FILE",
+    "GIT_SHALLOW_FILE",
+    "GIT_REFLOG_ACTION",
+}
 DEFAULT_TERM = "xterm-256color"
 # A login shell that asks something, or waits for a network, is not waited for.
 LOGIN_SEC = 10.0
@@ -73,7 +92,9 @@ def for_agent(
             return False
         if any(fnmatchcase(key, pattern) for pattern in rules.get("pass", ())):
             return True
-        return key not in _NESTING and not any(fnmatchcase(key, pattern) for pattern in rules.get("strip", ()))
+        return key not in _NESTING | GIT_LOCAL and not any(
+            fnmatchcase(key, pattern) for pattern in rules.get("strip", ())
+        )
 
     env = {key: value for key, value in caller.items() if passes(key)}
     if env.get("TERM", "dumb") in ("", "dumb", "unknown"):

@@ -24,6 +24,30 @@ class NameInUse(KildError):
     code = "NAME_IN_USE"
 
 
+class AlreadyExists(KildError):
+    code = "ALREADY_EXISTS"
+
+
+class WouldLose(KildError):
+    code = "WOULD_LOSE_WORK"
+
+
+class Uncommitted(KildError):
+    code = "UNCOMMITTED"
+
+
+class InUse(KildError):
+    code = "IN_USE"
+
+
+class Conflict(KildError):
+    code = "CONFLICT"
+
+
+class SetupFailed(KildError):
+    code = "SETUP_FAILED"
+
+
 class Busy(KildError):
     code = "BUSY"
 

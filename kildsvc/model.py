@@ -91,6 +91,17 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Worktree:
+    """Where a session works on a branch of its own."""
+
+    path: str
+    repo: str  # the main work tree, or the bare repository
+    branch: str
+    base: str  # the branch it came from and lands on
+    created_branch: bool  # the branch was made for the session, and goes with it
+
+
+@dataclass(frozen=True)
 class Metadata:
     """What nobody else remembers of a session. No status: that is asked of systemd, or of the journal."""
 
@@ -115,6 +126,7 @@ class Metadata:
     write: list[str] = field(default_factory=list)  # what else it may write to
     limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
     former: list[tuple[str, float]] = field(default_factory=list)  # names it had, until when: the journal keeps them
+    worktree: Worktree | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -288,6 +300,7 @@ class Session:
     conversations: list[str] = field(default_factory=list)  # the agent's own ids of them, newest last
     sandbox: str | None = None  # the profile's name, or 'off'
     before_boot: bool = False
+    worktree: Worktree | None = None
 
     @property
     def alive(self) -> bool:

@@ -36,6 +36,11 @@ def state_dir() -> Path:
     return Path(base) / "kildsvc"
 
 
+def worktree_dir(repo: str, name: str) -> Path:
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(base) / "kildsvc" / "worktrees" / repo / name
+
+
 def config_file() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "kildsvc" / "config.toml"

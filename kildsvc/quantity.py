@@ -19,3 +19,7 @@ def size(text: str) -> int:
     if not match:
         raise ValueError(f"'{text}' is not a size such as 512M or 4G")
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2] or " "))
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -128,7 +128,7 @@ AGENTS = {
         ),
     ),
     "amp": AgentState(("~/.config/amp", "~/.local/share/amp"), (), ("~/.config/amp/settings.json",)),
-    "kiro-cli": AgentState(
+    "kiro": AgentState(
         ("~/.kiro", "~/.local/share/kiro-cli"), (), ("~/.kiro/settings", "~/.kiro/agents", "~/.kiro/hooks")
     ),
 }

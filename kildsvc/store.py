@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from kildsvc import paths
 from kildsvc.errors import KildError
-from kildsvc.model import Metadata
+from kildsvc.model import Metadata, Worktree
+
+T = TypeVar("T")
+_KINDS: dict[Any, dict[str, Any]] = {kind: get_type_hints(kind) for kind in (Metadata, Worktree)}
 
 # The shim keeps 256 KiB and a line about them.
 LAST_OUTPUT_MAX = 1 << 20
@@ -54,14 +57,21 @@ def load_all() -> dict[str, Metadata]:
 
 def _parse(name: str, text: str) -> Metadata | None:
     """None for a file we cannot read as ours: a session's life does not hang on it."""
-    kinds = get_type_hints(Metadata)
     try:
         values = json.loads(text)
-        known = {key: value for key, value in values.items() if key in kinds}
-        metadata = Metadata(**{**known, "name": name})
+        if values.get("worktree"):
+            values["worktree"] = _read(Worktree, values["worktree"])
+        return _read(Metadata, {**values, "name": name})
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return metadata if all(fits(value, kinds[key]) for key, value in known.items()) else None
+
+
+def _read(kind: type[T], values: dict[str, Any]) -> T:
+    kinds = _KINDS[kind]
+    known = {key: value for key, value in values.items() if key in kinds}
+    if not all(fits(value, kinds[key]) for key, value in known.items()):
+        raise TypeError
+    return kind(**known)
 
 
 def fits(value: object, kind: Any) -> bool:

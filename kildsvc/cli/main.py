@@ -13,6 +13,7 @@ from kildsvc.version import VERSION
 # Command → the module of kildsvc.cli it lives in, in the order of --help.
 _COMMANDS = {
     "open": "session",
+    "create": "worktree",
     "run": "automate",
     "attach": "session",
     "limit": "control",
@@ -33,8 +34,15 @@ _COMMANDS = {
     "label": "about",
     "rename": "about",
     "config": "config",
+    "cd": "worktree",
+    "diff": "worktree",
+    "commits": "worktree",
+    "stats": "worktree",
+    "overlaps": "worktree",
+    "sync": "worktree",
+    "land": "worktree",
 }
-_ALIASES = {"ls": "list"}
+_ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
 _OWN_FAILURE = 125
 _PASS_EXIT_CODE = ("attach", "wait", "run")

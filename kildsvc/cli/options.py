@@ -89,6 +89,7 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--model", metavar="MODEL", help="The model the agent should use."),
         click.option("--yolo/--no-yolo", default=None, help="The agent acts without asking. Think of --sandbox."),
         click.option("--prompt", metavar="TEXT|-|@FILE", help="What the agent is to do; - is standard input."),
+        click.option("--profile", metavar="PROFILE", help="Agent, model, sandbox and limits, as in your settings."),
         click.option("--agent", metavar="AGENT", help="`kildsvc agents` lists them; COMMAND is then more arguments."),
     ):
         command = option(command)
@@ -96,10 +97,16 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def wish(
-    agent: str | None, prompt: str | None, yolo: bool | None, model: str | None, resume: str | None
+    agent: str | None,
+    profile: str | None,
+    prompt: str | None,
+    yolo: bool | None,
+    model: str | None,
+    resume: str | None,
 ) -> dict[str, Any]:
     """The keywords of `api.open`, the prompt read from where it is. Raises UsageError."""
-    return {"agent": agent, "prompt": _read_prompt(prompt), "yolo": yolo, "model": model, "resume": resume}
+    prompt = _read_prompt(prompt)
+    return {"agent": agent, "profile": profile, "prompt": prompt, "yolo": yolo, "model": model, "resume": resume}
 
 
 def _read_prompt(given: str | None) -> str:

@@ -132,12 +132,16 @@ class Output:
             view = view[os.write(1, view) :]
 
 
+def error_body(problem: KildError) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+    if isinstance(problem, AgentExitedEarly):
+        body.update(exit_code=problem.agent_exit_code, output=problem.output)
+    return {"error": body}
+
+
 def error(problem: KildError, as_json: bool) -> None:
     if as_json:
-        body: dict[str, Any] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
-        if isinstance(problem, AgentExitedEarly):
-            body.update(exit_code=problem.agent_exit_code, output=problem.output)
-        document({"error": body})
+        document(error_body(problem))
         return
     hint = f" ({problem.hint})" if problem.hint else ""
     note(problem.message + hint)
@@ -181,7 +185,7 @@ def when(session: Session, now: float) -> str:
 
 def table(sessions: list[Session], wide: bool = False) -> None:
     now = time.time()
-    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "DIRECTORY"]
+    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "BRANCH", "DIRECTORY"]
     head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
     rows = [
         [
@@ -193,6 +197,7 @@ def table(sessions: list[Session], wide: bool = False) -> None:
             session.mark.state if session.mark and session.alive else "",
             _of(session, "memory", session.memory, size),
             shlex.join(session.command),
+            session.worktree.branch if session.worktree else "",
             home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
             *(_word(session.word) if wide else ()),
         ]
@@ -225,9 +230,7 @@ def agents(found: list[Installed]) -> None:
         ]
         for one in found
     ]
-    widths = [max(len(line[i]) for line in [head, *rows]) for i in range(len(head))]
-    for line in [head, *rows]:
-        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    columns(head, rows)
 
 
 def _word(word: model.Word | None) -> list[str]:
@@ -254,6 +257,12 @@ def number(count: int) -> str:
     return str(count)
 
 
+def columns(head: list[str], rows: list[list[str]]) -> None:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    for row in [head, *rows]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def _columns() -> int:
     return os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
 
@@ -266,10 +275,13 @@ def details(session: Session) -> None:
     now = time.time()
     dot = _colour("●", _COLOURS.get(session.state))
     say(f"{dot} {session.name}: {_colour(state(session), _COLOURS.get(session.state))} {when(session, now)}".rstrip())
+    tree = session.worktree
     lines = {
         "cause": session.cause if not session.alive and session.state != model.EXITED else "",
         "command": shlex.join(session.command),
         "cwd": home_short(session.cwd),
+        "branch": f"{tree.branch}, from {tree.base}" if tree else "",
+        "tree": home_short(tree.path) if tree and tree.path != session.cwd else "",
         "note": session.note,
         "sandbox": session.sandbox if session.sandbox != "off" else "",
         "unit": session.unit,

@@ -1,5 +1,7 @@
 """open, attach, stop, destroy."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kildsvc import terminal
@@ -7,6 +9,9 @@ from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import render
 from kildsvc.cli.options import DURATION, agent_options, json_option, seconds, session_options, wish
 from kildsvc.errors import UsageError
+
+if TYPE_CHECKING:
+    from kildsvc.operations.worktree import Plan
 
 
 @click.command("open", context_settings={"ignore_unknown_options": False})
@@ -22,6 +27,7 @@ def open_command(
     name: str | None,
     command: tuple[str, ...],
     agent: str | None,
+    profile: str | None,
     prompt: str | None,
     yolo: bool | None,
     model: str | None,
@@ -41,6 +47,7 @@ def open_command(
     best_effort: bool,
     attach: bool,
     as_json: bool,
+    plan: "Plan | None" = None,
 ) -> int:
     """Open session NAME running COMMAND or an agent, as unit kild-NAME.service.
 
@@ -68,7 +75,7 @@ def open_command(
         opened = api.open(
             name,
             command,
-            **wish(agent, prompt, yolo, model, resume),
+            **wish(agent, profile, prompt, yolo, model, resume),
             shell=shell,
             cwd=cwd,
             env=parse_assignments(env),
@@ -81,6 +88,7 @@ def open_command(
             write=write,
             limits=limits,
             best_effort=best_effort,
+            _plan=plan,
         )
     except AlreadyRunning:
         if not attach:
@@ -187,10 +195,14 @@ def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int
 
 @click.command("destroy")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Stop it first when it is running.")
+@click.option("--force", is_flag=True, help="Stop it first when it is running; lose work that is nowhere else.")
 @json_option
 def destroy_command(name: str, force: bool, as_json: bool) -> int:
-    """Forget session NAME. What it printed stays in the journal."""
+    """Forget session NAME, with the worktree and the branch that were made for it.
+
+    Refused when uncommitted files or commits that are not in the base would be lost. What it printed stays in the
+    journal.
+    """
     from kildsvc import api
 
     api.destroy(name, force)

@@ -1,9 +1,11 @@
 """Opening a session: nothing is said to run before it does, and nothing is left of one that does not."""
 
+import os
 import secrets
 import shlex
 import time
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kildsvc import environment, journal, limits, model, paths, runtime, store
@@ -14,7 +16,7 @@ from kildsvc.errors import (
     KildError,
     StoppedWhileStarting,
 )
-from kildsvc.model import Launch, Metadata, keeper_of, unit_of
+from kildsvc.model import Launch, Metadata, Worktree, keeper_of, unit_of
 from kildsvc.operations import limit, sessions
 from kildsvc.operations.confine import SET_UP_FAILED, confine
 from kildsvc.operations.resolve import Request, Resolved, resolve
@@ -43,16 +45,30 @@ class Opened:
     warnings: list[str]
 
 
-def open_session(request: Request) -> Opened:
+@dataclass(frozen=True)
+class Within:
+    """A worktree that was made for the session, by whoever holds the lock of the runtime directory already."""
+
+    worktree: Worktree
+    directory: Path
+
+
+def open_session(request: Request, within: Within | None = None) -> Opened:
     model.check_name(request.name)
     warnings: list[str] = []
     remembered = store.load(request.name)
+    worktree = within.worktree if within else remembered.worktree if remembered else None
+    if within:
+        request = replace(request, cwd=os.path.join(within.worktree.path, request.cwd or ""))
+    elif worktree and remembered:  # also with another command
+        request = replace(request, cwd=request.cwd or remembered.cwd)
     resolved = resolve(request, remembered, warnings)
-    metadata, settings = resolved.metadata, resolved.settings
+    metadata, settings = replace(resolved.metadata, worktree=worktree), resolved.settings
     asked = limit.of_session(metadata, settings)
     values = limit.read({name: text for name, (text, _) in asked.items()})
     refuse = limit.refusing(request.best_effort, warnings, {name: origin for name, (_, origin) in asked.items()})
-    with runtime.locked(request.name) as directory, Manager() as manager:
+    lock = nullcontext(within.directory) if within else runtime.locked(request.name)
+    with lock as directory, Manager() as manager:
         _refuse_running(manager, request.name)
         values = limit.with_controllers(manager, values, refuse)
         limit.check_files(manager, values)

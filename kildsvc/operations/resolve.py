@@ -3,9 +3,9 @@
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kildsvc import config, environment
+from kildsvc import config, environment, paths
 from kildsvc.agents import table
 from kildsvc.errors import UsageError
 from kildsvc.model import Metadata
@@ -22,6 +22,7 @@ class Request:
     command: list[str] = field(default_factory=list)  # with an agent: more arguments for it
     shell: bool = False
     wish: Wish = field(default_factory=Wish)
+    profile: str | None = None  # of the settings: what is not asked for otherwise
     cwd: str | None = None
     env: tuple[str, ...] = ()
     rows: int = 24
@@ -57,9 +58,10 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
     """Every mistake is found here, before anything is made. Raises UsageError."""
     extra = environment.parse_assignments(request.env)
     anew = bool(request.command or request.shell or request.wish.agent)
-    again = None if anew else remembered
-    cwd = environment.find_cwd(request.cwd or (again.cwd if again else None))
+    cwd = environment.find_cwd(request.cwd or (remembered.cwd if remembered and not anew else None))
     settings = config.load(cwd)
+    request = _with_profile(request, settings)
+    again = None if anew or request.wish.agent else remembered
     caller = os.environ if request.caller is None else request.caller
     env = environment.for_agent(caller, request.name, cwd, extra, settings.table("env"), settings.table("env", "set"))
     command = _command(request, remembered, settings, env, cwd)
@@ -92,6 +94,28 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
     )
     takes_terminal = bool(chosen and chosen.agent.takes_terminal)
     return Resolved(metadata, settings, env, takes_terminal, chosen.paste if chosen else "")
+
+
+def _with_profile(request: Request, settings: config.Config) -> Request:
+    if not request.profile:
+        return request
+    known = settings.names("profiles")
+    if request.profile not in known:
+        hint = f"there are {', '.join(known)}" if known else f"[profiles.{request.profile}] in {paths.config_file()}"
+        raise UsageError(f"there is no profile '{request.profile}'", hint)
+    table, wish = settings.table("profiles", request.profile), request.wish
+    return replace(
+        request,
+        wish=replace(
+            wish,
+            agent=wish.agent or (None if request.command or request.shell else table.get("agent")),
+            yolo=table.get("yolo") if wish.yolo is None else wish.yolo,
+            model=table.get("model") if wish.model is None else wish.model,
+        ),
+        command=request.command or table.get("arguments", []),
+        sandbox=request.sandbox or table.get("sandbox"),
+        limits={**settings.table("profiles", request.profile, "limits"), **request.limits},
+    )
 
 
 def _command(

@@ -281,6 +281,7 @@ def _about(metadata: Metadata | None) -> dict[str, Any]:
         "labels": metadata.labels,
         "conversations": metadata.conversations,
         "sandbox": metadata.sandbox,
+        "worktree": metadata.worktree,
     }
 
 

@@ -10,6 +10,7 @@ from kildsvc.operations import sessions
 from kildsvc.operations.mark import tell
 from kildsvc.operations.open import forget_unit
 from kildsvc.operations.pause import thaw
+from kildsvc.operations.worktree import refuse_in_use, refuse_loss, remove
 from kildsvc.systemd.manager import Manager
 
 # More than the unit's own TimeoutStopUSec: systemd has killed everything by then.
@@ -78,7 +79,10 @@ def everything_but_own() -> list[str]:
 
 
 def destroy(name: str, force: bool) -> None:
-    """Forgets a session: unit, runtime files, metadata. Its lines stay in the journal."""
+    """Forgets a session: unit, runtime files, metadata, worktree. Its lines stay in the journal.
+
+    Raises WouldLose for work that is only there, unless forced; and InUse, always, for a stranger in the worktree.
+    """
     try:
         session = sessions.status(name)
     except NoSuchSession:
@@ -90,9 +94,17 @@ def destroy(name: str, force: bool) -> None:
                 f"session '{name}' is {session.state}",
                 f"kildsvc stop {name} first, or kildsvc destroy --force {name}",
             )
+        if session.worktree:
+            with Manager() as manager:
+                refuse_in_use(session.worktree, {*sessions.group_of(manager, name).pids})
         stop_sessions([name])
     with runtime.locked(name) as directory, Manager() as manager:
         _wait_gone(manager, name, None)
+        if session.worktree:
+            refuse_in_use(session.worktree, set())
+            if not force:
+                refuse_loss(name, session.worktree)
+            remove(session.worktree)
         forget_unit(manager, name)
         runtime.clear(directory)
         store.forget(name)

@@ -20,7 +20,8 @@ PACKAGES = {
 # The guest sees the root read-only by 9p and lays its own disk over it (see kernel.INIT): what is bound into the root
 # is there too, and what the guest writes stays in the guest. A generator costs it up to a second, and no unit that
 # they would make is wanted. A CPU with less to offer is emulated faster. no_timer_check: on a busy host the emulated
-# timer may be late for the kernel's test of it, which then panics.
+# timer may be late for the kernel's test of it, which then panics. tsc=reliable: in its test the CPU's counter fails
+# for the same reason, and every look at the clock would cost a way out of the machine (a quarter of the boot).
 BOOT = r"""
 cd "$STATE/fs/root"; cp -rT "$GUEST" .
 for unit in $MASKED_IN_VM; do ln -sf /dev/null etc/systemd/system/$unit; done
@@ -39,7 +40,7 @@ done
 cd ..; truncate -s 4G disk; mkfs.ext4 -q -F disk; ip link set lo up
 exec qemu-system-x86_64 -accel tcg,thread=multi -cpu qemu64 -M q35 -m 1024 -smp 2 -nodefaults -display none \
   -kernel "$KERNEL/vmlinuz" -initrd "$KERNEL/initrd" \
-  -append "console=ttyS0 quiet no_timer_check mitigations=off systemd.unit=kild-machine.target" \
+  -append "console=ttyS0 quiet no_timer_check tsc=reliable mitigations=off systemd.unit=kild-machine.target" \
   -virtfs local,path=root,mount_tag=root,security_model=passthrough,readonly=on,multidevs=remap \
   -drive file=disk,if=virtio,format=raw,cache=unsafe -device virtio-rng-pci \
   -netdev user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:1-:1 -device virtio-net-pci,netdev=net,romfile= \

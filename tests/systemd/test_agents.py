@@ -159,6 +159,20 @@ def test_the_default(agents: Agents, name: str) -> None:
     assert "no 'gemini' in PATH" in agents.kildsvc("agents").stdout
 
 
+def test_a_profile_says_what_was_not_asked_for(agents: Agents, name: str) -> None:
+    agents.install("claude", "codex")
+    settings = (
+        '[profiles.review]\nagent = "claude"\nmodel = "opus"\nyolo = true\narguments = ["--verbose"]\n'
+        'limits = { nofile = 99 }\n[profiles.other]\nsandbox = "off"\n'
+    )
+    agents.box.run("sh", "-c", "mkdir -p ~/.config/kildsvc; cat >~/.config/kildsvc/config.toml", stdin=settings)
+    agents.kildsvc("open", name, "--profile", "review", "--model", "haiku")
+    assert agents.given()[3:] == ["--dangerously-skip-permissions", "--model", "haiku", "--verbose"]
+    assert agents.box.json("status", name)["limits"]["nofile"] == 99
+    done = agents.kildsvc("open", f"{name}-2", "--profile", "revue", check=False)
+    assert (done.returncode, "there is no profile 'revue' (there are other, review)" in done.stderr) == (2, True)
+
+
 def test_what_was_running_comes_back(agents: Agents, name: str) -> None:
     """The manager goes down as at a shutdown; what was stopped before, or had ended, stays so."""
     agents.install("claude")

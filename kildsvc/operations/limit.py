@@ -81,8 +81,10 @@ Refuse = Callable[[str, str, str], None]  # a limit, why it has no effect, the r
 DELEGATE = (
     "as root: cd /etc/systemd/system && mkdir -p user@.service.d &&"
     " printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' >user@.service.d/delegate.conf &&"
-    " systemctl daemon-reload; then log out and in again"
+    " systemctl daemon-reload; then, as you: systemctl --user daemon-reexec"
 )
+# A manager learns of new controllers when it is executed anew; sessions go on meanwhile.
+LEARN = "systemctl --user daemon-reexec, if the controller was delegated just now"
 UNIFY = "it takes cgroup v2; in a container its host must hand the controller on"
 
 
@@ -93,8 +95,7 @@ def refusing(best_effort: bool, warnings: list[str], origins: Mapping[str, str] 
         origin = (origins or {}).get(name)
         what = f"{origin}: the limit '{name}'" if origin else TABLE[name].flag
         if not best_effort:
-            hint = f"{remedy}; or do without it: --best-effort" if remedy else "do without it: --best-effort"
-            raise NoEffect(f"{what} would have no effect: {why}", hint)
+            raise NoEffect(f"{what} would have no effect: {why}", f"{remedy}; or do without it: --best-effort")
         warnings.append(f"{what} has no effect: {why}")
 
     return refuse
@@ -121,7 +122,7 @@ def confirm(group: Group, values: Values, refuse: Refuse) -> None:
     for name, value in values.items():
         file = TABLE[name].file
         if file and value is not None and group.populated and limits.told(group.read(file)) is None:
-            refuse(name, f"this kernel has no {file}", "")
+            refuse(name, f"the kernel has no {file} for it", LEARN)
 
 
 def check_files(manager: Manager, values: Values) -> None:

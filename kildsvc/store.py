@@ -114,6 +114,7 @@ def rename(old: str, metadata: Metadata) -> None:
     """Under its new name before the old one is forgotten."""
     save(metadata)
     if paths.last_output_file(old).exists():
+        make_output_dir(metadata.name)
         os.replace(paths.last_output_file(old), paths.last_output_file(metadata.name))
     forget(old)
 

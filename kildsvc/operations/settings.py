@@ -48,6 +48,11 @@ TEMPLATE = """\
 #[agents.mine]
 #command = ["my-agent", "--chat"]
 
+# What `open --profile review` stands for.
+#[profiles.review]
+#agent = "claude"
+#sandbox = "strict"
+
 # What of your environment agents get.
 #[env]
 #strip = ["AWS_*"]

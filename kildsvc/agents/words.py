@@ -1,7 +1,5 @@
 """An agent's own word: from its transcripts, where their format is known."""
 
-import os
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -30,11 +28,3 @@ def read(agent: str, search: Search) -> Word | None:
     conversation = find(agent, search)
     found: Word | None = _format(agent).read(conversation) if conversation else None
     return found
-
-
-def conversation_id(
-    agent: str, cwd: str, since: float, env: Mapping[str, str] | None = None, taken: frozenset[str] = frozenset()
-) -> str | None:
-    """The conversation an agent has begun, or else continued, in a directory since then; the one active last."""
-    found = find(agent, Search(cwd, os.environ if env is None else env, since, taken=taken))
-    return found.id if found else None

@@ -6,11 +6,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kildsvc import config, environment, store
-from kildsvc.agents import table, words
+from kildsvc import config, environment
+from kildsvc.agents import table
 from kildsvc.agents.table import Agent, Ask, Installed
 from kildsvc.errors import UsageError
 from kildsvc.model import Metadata
+from kildsvc.operations import sessions, word
 
 VERSION_SEC = 5.0
 
@@ -89,8 +90,7 @@ def known_conversations(metadata: Metadata, agent: Agent) -> list[str]:
     known = metadata.conversations
     if agent.session_id:
         return known
-    taken = {one for other in store.load_all().values() if other.name != metadata.name for one in other.conversations}
-    found = words.conversation_id(agent.name, metadata.cwd, metadata.created, taken=frozenset(taken))
+    found = word.conversation_of(sessions.status(metadata.name))
     return [*(one for one in known if one != found), found] if found else known
 
 

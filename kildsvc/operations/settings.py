@@ -17,7 +17,10 @@ from kildsvc.operations.open import DEFAULT_GRACE_USEC
 # Every line that is not prose can be taken as it is.
 TEMPLATE = """\
 # Settings of kildsvc. `kildsvc config show` tells which hold, and from where.
-# A project may have a file .kildsvc.toml of its own, which says less.
+# A project may have a file .kildsvc.toml of its own, with `grace` and `agent`.
+
+# The agent to open, where none is named.
+#agent = "claude"
 
 # How long an agent must live to count as up.
 #grace = "200ms"
@@ -25,10 +28,35 @@ TEMPLATE = """\
 # The keys that detach.
 #detach_keys = "ctrl-space ctrl-q"
 
-# What every session may use; [agents.NAME.limits] is for those of one agent.
+# What agents may reach: off, workspace, strict, or one of your own.
+#sandbox = "lab"
+#[sandboxes.lab]
+#base = "strict"
+#write = ["~/data"]
+
+# What each session may use, and what all of them may use together.
 #[limits]
 #memory = "4G"
 #tasks = 500
+#[slice]
+#memory = "16G"
+
+# For one agent; and one of your own, which has a command.
+#[agents.codex]
+#sandbox = "off"
+#limits.memory = "8G"
+#[agents.mine]
+#command = ["my-agent", "--chat"]
+
+# What `open --profile review` stands for.
+#[profiles.review]
+#agent = "claude"
+#sandbox = "strict"
+
+# What of your environment agents get.
+#[env]
+#strip = ["AWS_*"]
+#set.EDITOR = "true"
 """
 
 

@@ -21,15 +21,22 @@ def with_words(sessions: Iterable[Session]) -> Iterator[Session]:
         yield replace(session, word=words.read(session.agent, _search(session, known)))
 
 
+def conversation_of(session: Session) -> str | None:
+    """The one its last run has begun, or gone on with."""
+    found = words.find(session.agent, _search(session, store.load_all()))
+    return found.id if found else None
+
+
 def _search(session: Session, known: Mapping[str, Metadata]) -> Search:
-    ids = {name: getattr(metadata, "conversations", []) for name, metadata in known.items()}
-    own = ids.get(session.name, [])
+    taken = {id for name, metadata in known.items() if name != session.name for id in metadata.conversations}
+    # Those of earlier runs are remembered too: the command says which one this run was given.
+    given = [id for id in session.conversations[-1:] if any(id in part for part in session.command)]
     env = runtime.launch_env(paths.runtime_dir(session.name), session.run) if session.unit else None
     return Search(
         cwd=session.cwd,
         env=env or os.environ,
         since=session.started or math.inf,
         until=session.ended or math.inf,
-        id=own[-1] if own else None,
-        taken=frozenset(id for name, others in ids.items() if name != session.name for id in others),
+        id=given[0] if given else None,
+        taken=frozenset(taken),
     )

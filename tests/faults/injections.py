@@ -174,6 +174,7 @@ class Injections:
 
     async def _kill_dbus(self) -> bool:
         # Not while the manager is executed anew: it waits for the daemon then that it should start itself.
+        await (await self.world.start("busctl", "--user", "list")).communicate()  # it is started when it is needed
         self.world.note("kill dbus-daemon")
         done = subprocess.run(["pkill", "-KILL", "-u", "dev", "-x", "dbus-daemon"], check=False)
         await asyncio.sleep(1)

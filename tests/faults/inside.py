@@ -99,8 +99,10 @@ async def clean_up(world: World, targets: list[Target]) -> None:
     for target in targets:
         if target.life:
             target.check_end(target.life, (await world.kild("status", target.name, "--json")).json())
-        if (await world.kild("destroy", target.name)).code:
-            world.violation(f"{target.name} cannot be destroyed")
+    # An open that was killed may have been heard by systemd after its session was destroyed.
+    for session in (await world.kild("list", "--json")).json():
+        if (await world.kild("destroy", session["name"])).code:
+            world.violation(f"{session['name']} cannot be destroyed")
     process = await world.start("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "kild*")
     units = (await process.communicate())[0].decode().splitlines()
     # Slices stay; those two are the parents of all of ours.

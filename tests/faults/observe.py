@@ -92,7 +92,9 @@ async def watch_list(world: World, targets: list[Target]) -> None:
                 _check_alive(world, target, life, session)
             elif ended.get(target.name) is life and life and session and session["run"] == life.run:
                 target.check_end(life, session)
-            elif late.get(target.name) is life and life and session and session["state"] in ALIVE:
+            elif late.get(target.name) is not life or not life or not session or session["run"] != life.run:
+                continue
+            elif session["state"] in ALIVE:
                 world.violation(f"list shows {session}, whose agent died {time.monotonic() - life.died_at:.0f} s ago")
         world.figures["lists checked"] += 1
         await asyncio.sleep(LIST_EVERY_SEC)

@@ -205,11 +205,17 @@ class Target:
             if not life.allows(found["status"], found.get("exit_code"), found.get("signal")):
                 world.violation(f"wait said of {self.name}: {found}, expected {life.expected()}")
         entries = await self._entries(life.run)
+        for _ in range(5):  # a journald that was killed may still have much to read
+            logs = await world.kild("logs", self.name, "--raw", "--run", life.run)
+            before, entries = entries, await self._entries(life.run)
+            if len(before) == len(entries) and any(entry.event == "ended" for entry in entries):
+                break
         self._judge_record(life, entries)
         self.judge_output(life, entries)
-        logs = await world.kild("logs", self.name, "--raw", "--run", life.run)
-        if logs.out != b"".join(data for _, data in self._pieces(entries)):
-            world.violation(f"logs --raw of {self.name} is not what the journal has")
+        raw = b"".join(data for _, data in self._pieces(entries))
+        if logs.out != raw:
+            sizes = f"{len(logs.out)} bytes, not {len(raw)}; {logs.code} {logs.err.strip()}"
+            world.violation(f"logs --raw of {self.name} is not what the journal has: {sizes}")
         world.figures["runs ended"] += 1
         life.judged = True
 

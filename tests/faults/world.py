@@ -101,7 +101,8 @@ class World:
         talk = asyncio.ensure_future(process.communicate())
         done, _ = await asyncio.wait([talk], timeout=patience)
         if not done:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
             if kill_after is None:
                 self.violation(f"kildsvc {' '.join(arguments)} has not come back in {PATIENCE_SEC:.0f} s")
         out, err = await talk

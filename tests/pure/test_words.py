@@ -310,7 +310,7 @@ def test_opencode_writing_does_not_keep_us_waiting(home: Home) -> None:
 
 def test_an_agent_we_know_nothing_of(home: Home) -> None:
     assert words.read("bash", home.search()) is None
-    assert words.conversation_id("os.path", "/", 0) is None
+    assert words.read("os.path", home.search()) is None
 
 
 # -- whose they are ----------------------------------------------------------------------------------------
@@ -341,8 +341,6 @@ def test_the_conversation_active_last_of_those_begun_since(home: Home, kind: str
     assert found(home, kind, taken=frozenset([newer])) == older
     assert found(home, kind, id=older) == older
     assert found(home, kind, NOW) is None
-    env = {"HOME": str(home.path)}
-    assert words.conversation_id(kind.partition(".")[0], str(home.cwd), NOW - 60, env) == newer
 
 
 @each_maker
@@ -379,8 +377,9 @@ def test_where_the_environment_says(home: Home) -> None:
         "XDG_DATA_HOME": str(home.path / ".local/share"),
     }
     for agent, id in {"claude": ID, "codex": ID, "opencode": SES}.items():
-        assert words.conversation_id(agent, str(home.cwd), NOW - 60, env) == id
-        assert words.conversation_id(agent, str(home.cwd), NOW - 60, {"HOME": "/nowhere"}) is None
+        there = words.find(agent, Search(str(home.cwd), env, NOW - 60))
+        assert there and there.id == id
+        assert words.find(agent, Search(str(home.cwd), {"HOME": "/nowhere"}, NOW - 60)) is None
 
 
 def test_claudes_names_for_directories(home: Home) -> None:

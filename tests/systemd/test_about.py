@@ -47,7 +47,7 @@ def test_rename(box: Box, name: str) -> None:
 
     assert box.kildsvc("status", old, check=False).returncode == 4
     assert box.show(old, "LoadState") == {"LoadState": "not-found"}
-    assert not box.sh(f"ls -d $XDG_RUNTIME_DIR/kildsvc/{old} ~/.local/state/kildsvc/sessions/{old}*", check=False)
+    assert not box.sh(f"ls -d $XDG_RUNTIME_DIR/kildsvc/{old} ~/.local/state/kildsvc/*/{old}*", check=False)
     # And another one has the old name after it.
     box.kildsvc("open", old, "--grace", "0", "--", "sh", "-c", "echo nor this; exit 5")
     box.kildsvc("wait", old, check=False)

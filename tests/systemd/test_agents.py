@@ -105,17 +105,31 @@ def test_conversations(agents: Agents, name: str) -> None:
 def test_an_agent_that_names_its_conversations_itself(agents: Agents, name: str) -> None:
     agents.install("codex")
     agents.kildsvc("open", name, "--agent", "codex")
-    id = "0199a213-81c0-7800-8aa1-bbab2a035a53"
-    line = json.dumps({"type": "session_meta", "payload": {"id": id, "cwd": "/home/dev"}})
-    agents.box.sh(
-        'd=~/.codex/sessions/$(date +%Y/%m/%d); mkdir -p $d; echo "$1" >$d/rollout-$(date +%FT%H-%M-%S)-$2.jsonl',
-        line,
-        id,
-    )
+    id, other = "0199a213-81c0-7800-8aa1-bbab2a035a53", "0199a213-81c0-7800-8aa1-bbab2a035a54"
+
+    def converse(id: str, when: str) -> None:
+        """As codex does; at a time, for want of one that was long ago."""
+        agents.box.sh(
+            """d=~/.codex/sessions/$(date +%Y/%m/%d); mkdir -p $d
+            about="{\\"id\\": \\"$1\\", \\"cwd\\": \\"$HOME\\", \\"timestamp\\": \\"$(date -Is -d "$2")\\"}"
+            line="{\\"type\\": \\"session_meta\\", \\"payload\\": $about}"
+            echo "$line" >$d/rollout-$(date +%FT%H-%M-%S)-$1.jsonl""",
+            id,
+            when,
+        )
+
+    converse(id, "now")
     agents.kildsvc("stop", name)
+    converse(other, "now + 1 hour")  # by hand, when the session had ended
     agents.kildsvc("open", name, "--resume")
     assert agents.given() == ["codex", "resume", id]
-    assert agents.box.json("status", name)["conversations"] == [id]
+    session = agents.box.json("status", name)
+    assert (session["conversations"], session["word"]["conversation"]) == ([id], id)
+    agents.kildsvc("stop", name)
+    agents.box.sh("find ~/.codex -name 'rollout-*' -exec touch -d '1 hour ago' {} +")
+    agents.kildsvc("open", name)
+    session = agents.box.json("status", name)
+    assert (session["conversations"], session["word"]) == ([id], None), "this run has said nothing yet"
     agents.box.sh("rm -rf ~/.codex")
 
 

@@ -113,11 +113,7 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
 def rename(old: str, metadata: Metadata) -> None:
     """Under its new name before the old one is forgotten."""
     save(metadata)
-<<<<<<< HEAD
-    if paths.last_output_file(old).exists():
-=======
     if os.path.lexists(paths.last_output_file(old)):
->>>>>>> 890244ffb03b204ea141d6b10aa53a3d7c27da5a
         make_output_dir(metadata.name)
         os.replace(paths.last_output_file(old), paths.last_output_file(metadata.name))
     forget(old)

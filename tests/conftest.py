@@ -36,14 +36,23 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
         _BOXES[kind].up()
     box = _BOXES[kind]
     yield box
-    box.sh(
-        f"""names=$(systemctl --user list-units --all --plain --no-legend 'kild-*.service' | cut -d' ' -f1)
-        for unit in $names; do name=${{unit#kild-}}; echo "${{name%.service}}"; done |
-            xargs -r -P 2 -n 1 {box.kild} destroy --force
-        rm -rf ~/.local/state/kildsvc $XDG_RUNTIME_DIR/kildsvc ~/out ~/work""",
-        check=False,
-        timeout=120,
-    )
+    units = box.run(
+        "systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "kild-*.service", check=False
+    ).stdout.splitlines()
+    names = [line.split()[0].removeprefix("kild-").removesuffix(".service") for line in units]
+    if names:
+        box.python(FORGET, *names, timeout=120)
+    box.sh("rm -rf ~/.local/state/kildsvc $XDG_RUNTIME_DIR/kildsvc ~/out ~/work", check=False)
+
+
+FORGET = """
+import sys, kildsvc
+for name in sys.argv[1:]:
+    try:
+        kildsvc.destroy(name, force=True)
+    except kildsvc.KildError as error:
+        print(error)
+"""
 
 
 def pytest_sessionfinish() -> None:

@@ -88,7 +88,7 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
         model=chosen.model if chosen else "",
         extra=chosen.extra if chosen else [],
         conversations=chosen.conversations if chosen else [],
-        sandbox=choose(request.sandbox, again, command.agent, settings),
+        sandbox=choose(request.sandbox, remembered, command.agent, settings),
         limits={**(again.limits if again else {}), **request.limits},
         write=[os.path.abspath(os.path.expanduser(path)) for path in request.write] or (again.write if again else []),
     )

@@ -106,13 +106,15 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
     )
     if active in _ALIVE_STATES:
         return _alive(manager, session, signs)
-    properties = manager.get(unit_of(name), *_ENDED_PROPERTIES, "ActiveState")
-    if properties["ActiveState"] != active:  # started again while it was asked: these are of two runs
-        return _loaded(manager, name, properties["ActiveState"], metadata)
+    properties = manager.get(unit_of(name), *_ENDED_PROPERTIES)
+    populated = group_of(manager, name).populated
+    now = manager.get(unit_of(name), "ActiveState")["ActiveState"]
+    if now != active:  # started again while it was asked: these are of two runs
+        return _loaded(manager, name, now, metadata)
     ended = read_end(properties)
     state = end_state(ended, properties)
     at = properties["ExecMainExitTimestamp"] / 1e6 or None
-    if group_of(manager, name).populated:
+    if populated:
         state = model.ORPHANED
     return replace(
         session,

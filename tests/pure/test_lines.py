@@ -244,7 +244,8 @@ others = st.sampled_from(
 streams = st.lists(st.lists(moves | others | st.binary(max_size=3)).map(b"".join))
 
 
-@settings(calm, max_examples=400)
+@pytest.mark.timeout(240)
+@settings(calm, max_examples=150)
 @given(streams, st.integers(0, 50), st.integers(0, 100), st.data())
 @example([b"\x1b[A", b"\x1b[2;5r\x1b[9;9H" + b"\n" * 500], 24, 80, None)
 def test_no_bytes_are_too_much(pieces: list[bytes], rows: int, cols: int, data: st.DataObject | None) -> None:

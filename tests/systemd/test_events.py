@@ -139,10 +139,13 @@ def test_an_end_that_nobody_could_record(box: Box, name: str) -> None:
 @pytest.mark.timeout(300)
 def test_a_hundred_end_at_once(box: Box) -> None:
     subscribers = [Subscriber(box), Subscriber(box)]
-    loop = """for i in $(seq 100); do
-        $1 open s$i --grace 1ms -- bash -c 'until [ -e ~/out ]; do sleep .2; done; exit '$((i % 3)) >/dev/null &
-        [ $((i % 4)) = 0 ] && wait; done; wait"""
-    box.sh(loop, box.kild, timeout=150)
+    script = "until [ -e ~/out ]; do sleep .5; done; exit $0"
+    box.python(
+        "import kildsvc, sys\nfor i in range(1, 101):"
+        " kildsvc.open(f's{i}', ['sh', '-c', sys.argv[1], str(i % 3)], grace=0.001)",
+        script,
+        timeout=150,
+    )
     names = [f"s{i}" for i in range(1, 101)]
     waiter = box.popen(box.kild, "wait", *names, "--json", stdout=subprocess.PIPE)
     box.sh("touch ~/out")

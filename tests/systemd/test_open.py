@@ -89,7 +89,7 @@ def test_only_the_last_lines_are_shown(box: Box, name: str) -> None:
         (["x", "--cwd", "/root", "--", "true"], 2, "permission denied"),
         (["x", "--env", "novalue", "--", "true"], 2, "NAME=VALUE"),
         (["x", "--grace", "soon", "--", "true"], 2, "not a duration"),
-        (["x"], 2, "what should 'x' run?"),
+        (["x"], 2, "no agent is installed"),
         (["x", "--shell", "--", "true"], 2, "not both"),
         (["a/b", "--", "true"], 2, "try 'a-b'"),
         ([" ", "--", "true"], 2, "cannot be a session name"),

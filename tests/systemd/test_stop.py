@@ -125,9 +125,10 @@ def test_fifty_times_and_nothing_leaks(box: Box, name: str) -> None:
             "files": int(box.sh("find $XDG_RUNTIME_DIR/kildsvc $XDG_RUNTIME_DIR/systemd/transient | wc -l")),
         }
 
-    loop = "for i in $(seq $1); do $0 open $2 -- sleep 1000 >/dev/null && $0 stop $2 >/dev/null || exit 1; done"
-    run = ("bash", "-c", loop, box.kild)
-    box.run(*run, "2", name, timeout=120)
+    loop = (
+        "import kildsvc, sys\nfor _ in range(int(sys.argv[2])): kildsvc.open(sys.argv[1], ['sleep', '1000']).stop()"
+    )
+    box.python(loop, name, "2")
     before = counts()
-    box.run(*run, "50", name, timeout=150)
+    box.python(loop, name, "50", timeout=150)
     assert counts() == before

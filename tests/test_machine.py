@@ -330,6 +330,15 @@ def test_killed_supervisor_takes_all_along(up: str, names: Callable[[str], str])
 
 
 @pytest.mark.timeout(60)
+def test_what_a_machine_left_that_died_with_its_run_is_no_hindrance(up: str, names: Callable[[str], str]) -> None:
+    name = names("left")
+    for group in cgroups_of(up):
+        (group.parent / f"kildsvc-machine-{name}" / "boot1").mkdir(parents=True)
+    assert call("--name", name, "up").returncode == 0
+    call("--name", name, "down")
+    assert leftovers(name) == []
+
+
 def test_terminated_supervisor_cleans_up(names: Callable[[str], str]) -> None:
     name = names("st")
     assert call("--name", name, "up").returncode == 0

@@ -5,12 +5,13 @@ import shlex
 import sys
 import time
 from contextlib import aclosing
+from typing import Any
 
 import click
 
-from kildsvc import model, terminal
+from kildsvc import model
 from kildsvc.cli import render
-from kildsvc.cli.options import DURATION, json_option, seconds, session_options
+from kildsvc.cli.options import DURATION, json_option, opening, seconds, session_options
 from kildsvc.errors import KildError, UsageError
 from kildsvc.model import Waited
 
@@ -144,22 +145,7 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
 @click.option("--detach-on-hup", is_flag=True, help="It goes on when this terminal is closed.")
 @click.option("--raw", is_flag=True, help="The bytes of its terminal, also where ours is none.")
 def run_command(
-    name: str,
-    command: tuple[str, ...],
-    shell: bool,
-    cwd: str | None,
-    env: tuple[str, ...],
-    rows: int | None,
-    cols: int | None,
-    note: str | None,
-    label: tuple[str, ...],
-    sandbox: str | None,
-    write: tuple[str, ...],
-    limits: dict[str, str],
-    best_effort: bool,
-    remove: bool,
-    detach_on_hup: bool,
-    raw: bool,
+    name: str, command: tuple[str, ...], remove: bool, detach_on_hup: bool, raw: bool, **options: Any
 ) -> int:
     """Run COMMAND as session NAME in the foreground, and end with its exit code.
 
@@ -167,28 +153,10 @@ def run_command(
     one kills it. Exit code 125: failures of our own.
     """
     from kildsvc import api
-    from kildsvc.environment import parse_assignments
-    from kildsvc.operations.resolve import parse_labels
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
 
-    own_rows, own_cols = terminal.size(1)
-    opened = api.open(
-        name,
-        command,
-        shell=shell,
-        cwd=cwd,
-        env=parse_assignments(env),
-        rows=rows or own_rows or 24,
-        cols=cols or own_cols or 80,
-        grace=0,
-        note=note,
-        labels=parse_labels(label),
-        sandbox=sandbox,
-        write=write,
-        limits=limits,
-        best_effort=best_effort,
-    )
+    opened = api.open(name, command, grace=0, **opening(options))
     for warning in opened.warnings:
         render.note(warning)
     with render.Output(raw or os.isatty(1)) as output:

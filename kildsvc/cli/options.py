@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kildsvc import quantity
+from kildsvc import quantity, terminal
 from kildsvc.errors import UsageError
 from kildsvc.limits import TABLE
 
@@ -62,7 +62,9 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         best_effort_option,
         limit_options,
-        click.option("--label", multiple=True, metavar="KEY=VALUE", help="For `list --label`; may be given often."),
+        click.option(
+            "--label", "labels", multiple=True, metavar="KEY=VALUE", help="For `list --label`; may be given often."
+        ),
         click.option("--note", help="A line about the session, shown by list and status."),
         click.option("--cols", type=click.IntRange(1, 9999), help="Width of the terminal until someone attaches."),
         click.option("--rows", type=click.IntRange(1, 9999), help="Height of the terminal until someone attaches."),
@@ -77,7 +79,7 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def agent_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Which agent, and how; `wish` makes one thing of it."""
+    """Which agent, and how."""
     for option in (
         click.option(
             "--resume",
@@ -96,17 +98,20 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def wish(
-    agent: str | None,
-    profile: str | None,
-    prompt: str | None,
-    yolo: bool | None,
-    model: str | None,
-    resume: str | None,
-) -> dict[str, Any]:
-    """The keywords of `api.open`, the prompt read from where it is. Raises UsageError."""
-    prompt = _read_prompt(prompt)
-    return {"agent": agent, "profile": profile, "prompt": prompt, "yolo": yolo, "model": model, "resume": resume}
+def opening(options: dict[str, Any]) -> dict[str, Any]:
+    """What the options above say, as the keywords of `api.open`. Raises UsageError."""
+    from kildsvc.environment import parse_assignments
+    from kildsvc.operations.resolve import parse_labels
+
+    rows, cols = terminal.size(1)
+    return {
+        **options,
+        "rows": options["rows"] or rows or 24,
+        "cols": options["cols"] or cols or 80,
+        "env": parse_assignments(options["env"]),
+        "labels": parse_labels(options["labels"]),
+        "prompt": _read_prompt(options.get("prompt")),
+    }
 
 
 def _read_prompt(given: str | None) -> str:

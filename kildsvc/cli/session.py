@@ -1,13 +1,13 @@
 """open, attach, stop, destroy."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kildsvc import terminal
 from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import render
-from kildsvc.cli.options import DURATION, agent_options, json_option, seconds, session_options, wish
+from kildsvc.cli.options import DURATION, agent_options, json_option, opening, seconds, session_options
 from kildsvc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,28 +26,12 @@ if TYPE_CHECKING:
 def open_command(
     name: str | None,
     command: tuple[str, ...],
-    agent: str | None,
-    profile: str | None,
-    prompt: str | None,
-    yolo: bool | None,
-    model: str | None,
-    resume: str | None,
     everything: bool,
-    shell: bool,
-    cwd: str | None,
-    env: tuple[str, ...],
-    rows: int | None,
-    cols: int | None,
     grace: int | None,
-    note: str | None,
-    label: tuple[str, ...],
-    sandbox: str | None,
-    write: tuple[str, ...],
-    limits: dict[str, str],
-    best_effort: bool,
     attach: bool,
     as_json: bool,
     plan: "Plan | None" = None,
+    **options: Any,
 ) -> int:
     """Open session NAME running COMMAND or an agent, as unit kild-NAME.service.
 
@@ -60,36 +44,16 @@ def open_command(
     sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
-    from kildsvc.environment import parse_assignments
     from kildsvc.errors import AlreadyRunning
-    from kildsvc.operations.resolve import parse_labels
 
     if attach and as_json:
         raise UsageError("--attach and --json exclude each other")
     if everything:
-        return _open_all(name, resume, as_json)
+        return _open_all(name, options["resume"], as_json)
     if not name:
         raise UsageError("which session?", "kildsvc open NAME …")
-    own_rows, own_cols = terminal.size(1)
     try:
-        opened = api.open(
-            name,
-            command,
-            **wish(agent, profile, prompt, yolo, model, resume),
-            shell=shell,
-            cwd=cwd,
-            env=parse_assignments(env),
-            rows=rows or own_rows or 24,
-            cols=cols or own_cols or 80,
-            grace=seconds(grace),
-            note=note,
-            labels=parse_labels(label),
-            sandbox=sandbox,
-            write=write,
-            limits=limits,
-            best_effort=best_effort,
-            _plan=plan,
-        )
+        opened = api.open(name, command, grace=seconds(grace), **opening(options), _plan=plan)
     except AlreadyRunning:
         if not attach:
             raise
@@ -97,15 +61,7 @@ def open_command(
     for warning in opened.warnings:
         render.note(warning)
     if as_json:
-        render.document(
-            {
-                "name": opened.name,
-                "unit": opened.unit,
-                "run": opened.run,
-                "pid": opened.pid,
-                "warnings": opened.warnings,
-            }
-        )
+        render.document(asdict(opened))
         return 0
     if attach:
         return _attach(name)

@@ -100,6 +100,15 @@ def cgroups(name: str) -> list[Path]:
     return [group for root in roots for pattern in names for group in root.glob(pattern)]
 
 
+def remove_left_cgroups(name: str) -> None:
+    """Of a machine that was killed together with its /run, as in a container. Raises Failure if it lives."""
+    for group in cgroups(name):
+        events = group / "cgroup.events"
+        if events.exists() and "populated 1" in events.read_text():
+            raise Failure(f"machine '{name}' is up in another container of this host: choose another name")
+        remove_cgroup(group)
+
+
 def remove_cgroup(group: Path) -> None:
     try:
         with open(group / "cgroup.kill", "r+") as file:

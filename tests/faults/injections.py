@@ -173,12 +173,18 @@ class Injections:
         return await self._once("runtime", self._kill_dbus())
 
     async def _kill_dbus(self) -> bool:
-        # Not while the manager is executed anew: it waits for the daemon then that it should start itself.
-        await (await self.world.start("busctl", "--user", "list")).communicate()  # it is started when it is needed
-        self.world.note("kill dbus-daemon")
-        done = subprocess.run(["pkill", "-KILL", "-u", "dev", "-x", "dbus-daemon"], check=False)
-        await asyncio.sleep(1)
-        return done.returncode == 0
+        # Not when it has just been started, nor the manager executed anew: what systemd 252 asks of it then it asks
+        # without doing anything else, for 90 s, also starting another one.
+        pids = subprocess.run(["pgrep", "-u", "dev", "-x", "dbus-daemon"], capture_output=True, check=False).stdout
+        killed = False
+        for pid in map(int, pids.split()):
+            if time.time() - os.stat(f"/proc/{pid}").st_ctime > 5:
+                self.world.note("kill dbus-daemon")
+                killed = send_signal(pid, signal.SIGKILL)
+                await asyncio.sleep(1)
+        # It is started when it is needed.
+        await (await self.world.start("busctl", "--user", "list")).communicate()
+        return killed
 
     async def kill_journald(self) -> bool:
         if not self._allowed("journald"):
@@ -200,6 +206,9 @@ class Injections:
         self.world.note(verb)
         process = await self.world.start("systemctl", "--user", verb)
         await process.communicate()
+        process = await self.world.start("systemctl", "--user", "is-system-running")  # it is back
+        await process.communicate()
+        await asyncio.sleep(1)
         return True
 
     async def full_journal(self) -> bool:

@@ -124,12 +124,17 @@ def compare(box: Box, name: str, stayed: Pane, number: int, title: bool = True) 
 
 PROGRAMS = {
     "vim": (
-        "vim -u NONE -c 'set mouse=a number ruler' /etc/services",
-        "tcpmux",
+        "vim -u NONE -c 'set mouse=a number ruler' /usr/share/common-licenses/GPL-3",
+        "Everyone is permitted",
         ["G", "10k", "V", "j"],
         ["Escape", ":q!", "Enter"],
     ),
-    "less": ("less /etc/services", "tcpmux", ["Space", "/udp", "Enter"], ["q"]),
+    "less": (
+        "less /usr/share/common-licenses/GPL-3",
+        "Everyone is permitted",
+        ["Space", "/software", "Enter"],
+        ["q"],
+    ),
     "man": ("man -l ~/work/ls.1", "LS\\(1\\)", ["Space"], ["q"]),
     "git log": ("git -C ~/work/repo log --graph --color=always", "commit", ["j", "j"], ["q"]),
     "htop": ("htop -d 50", "Load average", ["Down", "Down"], ["q"]),
@@ -219,11 +224,15 @@ def test_the_users_own_scrollback_is_kept(box: Box, name: str) -> None:
 
 
 def test_another_size_is_not_garbled(box: Box, name: str) -> None:
-    box.kildsvc("open", name, "--rows", "24", "--cols", "80", "--", "vim", "-u", "NONE", "/etc/services")
+    box.kildsvc(
+        "open", name, "--rows", "24", "--cols", "80", "--", "vim", "-u", "NONE", "/usr/share/common-licenses/GPL-3"
+    )
     pane = attach(box, name, "wide", 40, 120)
-    wait_until("vim has drawn 40 rows", lambda: "tcpmux" in pane.text() and pane.text().count("\n") == 40)
-    reference = Pane(box, "reference", 40, 120).start("vim", "-u", "NONE", "/etc/services")
-    wait_until("vim itself has drawn", lambda: "tcpmux" in reference.text())
+    wait_until(
+        "vim has drawn 40 rows", lambda: "Everyone is permitted" in pane.text() and pane.text().count("\n") == 40
+    )
+    reference = Pane(box, "reference", 40, 120).start("vim", "-u", "NONE", "/usr/share/common-licenses/GPL-3")
+    wait_until("vim itself has drawn", lambda: "Everyone is permitted" in reference.text())
     # All but the last line, where only a vim that has just begun tells the file's size.
     assert pane.text().splitlines()[:-1] == reference.text().splitlines()[:-1]
 
@@ -351,11 +360,11 @@ def test_a_paste_is_bracketed_when_asked_for(box: Box, name: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_two_clients_of_different_sizes(box: Box, name: str) -> None:
-    box.kildsvc("open", name, "--", "vim", "-u", "NONE", "/etc/services")
+    box.kildsvc("open", name, "--", "vim", "-u", "NONE", "/usr/share/common-licenses/GPL-3")
     with Terminal(box.argv(box.kild, "attach", name), 30, 100) as one:
-        one.read_until(rb"tcpmux")
+        one.read_until(rb"Everyone is permitted")
         with Terminal(box.argv(box.kild, "attach", name), 20, 60) as two:
-            two.read_until(rb"tcpmux")
+            two.read_until(rb"Everyone is permitted")
             wait_until("20 rows", lambda: json.loads(box.kildsvc("screen", name, "--json").stdout)["rows"] == 20)
             one.type(b"j")
             wait_until("30 rows", lambda: json.loads(box.kildsvc("screen", name, "--json").stdout)["rows"] == 30)

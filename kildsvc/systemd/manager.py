@@ -84,6 +84,10 @@ class Refused(KildError):
         self.kind = kind
 
 
+class _Lost(NoManager):
+    """The connection is gone: the manager is executed anew, or has ended."""
+
+
 class Manager:
     """A connection to the user manager. Use as a context manager."""
 
@@ -135,7 +139,7 @@ class Manager:
         told: list[tuple[str, Any]] = [("s", unit), ("s", "fail"), ("a(sv)", properties), ("a(sa(sv))", [])]
         try:
             reply = self._call(_MANAGER, b"StartTransientUnit", *told)
-        except NoManager:  # executed anew before it answered, and perhaps before it heard
+        except _Lost:  # executed anew before it answered, and perhaps before it heard
             self._reconnect()
             if self.get(unit, "LoadState")["LoadState"] == "loaded":
                 return ""
@@ -193,7 +197,7 @@ class Manager:
             try:
                 self._wait(lambda: job in self._removed, deadline - time.monotonic())
                 break
-            except NoManager:
+            except _Lost:
                 self._reconnect()
                 if not self._has_job(job):
                     self._removed.setdefault(job, LOST)
@@ -216,7 +220,7 @@ class Manager:
                 return state
             try:
                 self._wait(lambda: self._changed, deadline - time.monotonic())
-            except NoManager:
+            except _Lost:
                 self._reconnect()
 
     def _wait(self, done: Callable[[], bool], timeout_sec: float) -> None:
@@ -270,7 +274,7 @@ class Manager:
     def _again(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except NoManager:
+        except _Lost:
             self._reconnect()
             return ask()
 
@@ -299,7 +303,8 @@ def _connect() -> Any:
                 raise NoManager(
                     "a sandboxed session cannot reach the systemd user manager", "'kildsvc mark' works in here"
                 ) from error
-            if not there or time.monotonic() > deadline:
+            silent = type(_translate(error)) is NoManager  # it is there, and hangs
+            if not there or silent or time.monotonic() > deadline:
                 raise NoManager(
                     "cannot reach the systemd user manager",
                     f"check 'systemctl --user status'; as root: loginctl enable-linger {os.getuid()}",
@@ -315,9 +320,13 @@ def _translate(error: Any) -> KildError:
     )
     # pystemd turns the errors it knows into classes (DBusNoSuchUnitError) and drops their names.
     kind = name.rpartition(".")[2] or type(error).__name__.removeprefix("DBus").removesuffix("Error")
-    if message and kind not in ("Disconnected", "NoReply", "ConnectionRefused", "Timeout", "TimedOut", "ENOTCONN"):
+    silent = kind in ("NoReply", "Timeout", "TimedOut")
+    lost = kind in ("Disconnected", "ConnectionRefused", "ENOTCONN", "ECONNRESET", "EPIPE")
+    if message and not silent and not lost:
         return Refused(kind, message)
-    return NoManager(f"the systemd user manager does not answer: {message or os.strerror(abs(error.errno))}")
+    return (NoManager if silent else _Lost)(
+        f"the systemd user manager does not answer: {message or os.strerror(abs(error.errno))}"
+    )
 
 
 def _encode(signature: str, value: Any) -> Iterator[tuple[int, Any]]:

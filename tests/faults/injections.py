@@ -21,6 +21,7 @@ class Injections:
         self.targets = targets
         self.watchers = watchers
         self._number = 0
+        self.paused = False
         self._busy: set[str] = set()
         self._last: dict[str, float] = {}
 
@@ -173,15 +174,18 @@ class Injections:
         return await self._once("runtime", self._kill_dbus())
 
     async def _kill_dbus(self) -> bool:
-        # Not when it has just been started, nor the manager executed anew: what systemd 252 asks of it then it asks
-        # without doing anything else, for 90 s, also starting another one.
+        """Not when it has just been started, nor the manager executed anew, and with nothing new meanwhile: what
+        systemd 252 asks of it then it asks without doing anything else, for 90 s, also starting another one."""
         pids = subprocess.run(["pgrep", "-u", "dev", "-x", "dbus-daemon"], capture_output=True, check=False).stdout
         killed = False
         for pid in map(int, pids.split()):
             if time.time() - os.stat(f"/proc/{pid}").st_ctime > 5:
+                self.paused = True
+                await asyncio.sleep(1)
                 self.world.note("kill dbus-daemon")
                 killed = send_signal(pid, signal.SIGKILL)
                 await asyncio.sleep(1)
+                self.paused = False
         # It is started when it is needed.
         await (await self.world.start("busctl", "--user", "list")).communicate()
         return killed

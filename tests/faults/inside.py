@@ -14,7 +14,7 @@ from faults.target import Target
 from faults.world import JOURNAL, RUNTIME, World, everything_in_the_slice
 
 SESSIONS = 6
-SETTLE_SEC = 30.0
+SETTLE_SEC = 200.0
 
 
 def prepare() -> None:
@@ -58,6 +58,8 @@ async def inject(world: World, injections: Injections, faults: int, seconds: flo
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.sleep(world.rng.expovariate(rate))
+        while injections.paused:
+            await asyncio.sleep(0.1)
         while len(running) > 12:  # as many as the machine can bear
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     if running:

@@ -13,8 +13,9 @@ from typing import Any
 UID = 1000
 RUNTIME = f"/run/user/{UID}"
 JOURNAL = "/var/log/journal"
-# Far more than anything takes, however busy the machine is: beyond it something hangs.
-PATIENCE_SEC = 60.0
+# Far more than anything takes, however busy the machine is: beyond it something hangs. systemd 252 itself may, for
+# 90 s, when its user's dbus-daemon is killed: it asks for something before it has seen that end, and starts no other.
+PATIENCE_SEC = 200.0
 
 
 @dataclass

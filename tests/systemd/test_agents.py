@@ -41,7 +41,7 @@ class Agents:
 @pytest.fixture
 def agents(box: Box) -> Iterator[Agents]:
     yield Agents(box)
-    box.sh("rm -rf ~/agents ~/given.json ~/pasted ~/.config/kildsvc ~/prompt ~/.profile")
+    box.sh("rm -rf ~/agents ~/given.json ~/pasted ~/.config/kildsvc ~/prompt ~/.bash_profile")
 
 
 def test_a_prompt_arrives_as_it_was_written(agents: Agents, name: str) -> None:
@@ -190,7 +190,7 @@ def test_a_profile_says_what_was_not_asked_for(agents: Agents, name: str) -> Non
 def test_what_was_running_comes_back(agents: Agents, name: str) -> None:
     """The manager goes down as at a shutdown; what was stopped before, or had ended, stays so."""
     agents.install("claude")
-    agents.box.sh("echo 'export PATH=~/agents:$PATH FROM_LOGIN=yes' >~/.profile; rm -f ~/.bash_profile")
+    agents.box.sh("echo 'export PATH=~/agents:$PATH FROM_LOGIN=yes' >~/.bash_profile")
     agents.kildsvc("open", f"{name}-agent", "--agent", "claude")
     conversation = agents.given()[2]
     agents.kildsvc("open", f"{name}-stopped", "--", "sleep", "1000")

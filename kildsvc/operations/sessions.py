@@ -201,7 +201,8 @@ def _comes_back(manager: Manager, session: Session) -> int | None:
     """The agent's pid when its shim was killed: systemd stops and starts the unit then, and the agent goes on."""
     found = manager.get(session.unit, "SubState", "Result")
     killed = found["SubState"] == "stop-post" and found["Result"] in ("signal", "core-dump")
-    if killed or session.state != model.STOPPING:
+    back = found["SubState"] in ("auto-restart", "start", "running")  # since its state was asked
+    if killed or back or session.state != model.STOPPING:
         return activity.read_ready(paths.runtime_dir(session.name))
     return None
 

@@ -359,7 +359,7 @@ class Injections:
     async def end_agent(self) -> bool:
         """The session's keeper opens it again."""
         target = self._living()
-        if not target:
+        if not target or not target.life or target.life.doomed:
             return False
         await target.end()
         return True

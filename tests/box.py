@@ -131,6 +131,18 @@ class Box:
             str(times),
         )
 
+    def cut_off(self) -> None:
+        """Power loss, as far as a session can tell: the whole manager is gone without a word."""
+        self.root("systemctl", "kill", "-s", "KILL", "user@1000.service")
+        self.restart_manager()
+
+    def restart_manager(self) -> None:
+        self.root("systemctl", "restart", "user@1000.service")
+        wait_until(
+            "the manager is back",
+            lambda: self.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
+        )
+
     def processes(self, pattern: str) -> list[int]:
         out = self.run("pgrep", "-u", "dev", "-f", pattern, check=False).stdout
         return [int(line) for line in out.split()]

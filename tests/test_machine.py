@@ -253,6 +253,15 @@ def test_two_machines_side_by_side(up: str, names: Callable[[str], str]) -> None
 
 
 @pytest.mark.timeout(120)
+def test_the_manager_may_be_ended_often(up: str) -> None:
+    """systemd's own limit is five starts in ten seconds; a quick test suite is over that."""
+    script = "for i in 1 2 3 4 5 6 7 8; do systemctl kill -s KILL $0 || exit 1; systemctl restart $0 || exit 2; done"
+    done = call("--name", up, "root", "sh", "-c", script, "user@1000.service")
+    assert done.returncode == 0, done.stderr
+    assert call("--name", up, "run", "systemctl", "--user", "is-active", "basic.target").stdout == "active\n"
+
+
+@pytest.mark.timeout(120)
 def test_reboot_keeps_the_journal(names: Callable[[str], str]) -> None:
     name = names("r")
     assert call("--name", name, "up").returncode == 0

@@ -36,10 +36,13 @@ echo 'dev:x:1000:' >>etc/group; echo 'dev:!:19000:0:99999:7:::' >>etc/shadow
 rm -rf home/dev; cp -rT etc/skel home/dev; chown -R 1000:1000 home/dev
 
 rm -rf .dockerenv etc/machine-id etc/hostname etc/hosts etc/fstab var/log/journal var/lib/systemd/linger
-mkdir -p var/log/journal var/lib/systemd/linger etc/systemd/journald.conf.d
+mkdir -p var/log/journal var/lib/systemd/linger etc/systemd/{journald,system,user}.conf.d
 tr -d - </proc/sys/kernel/random/uuid >etc/machine-id
 echo "$NAME" >etc/hostname; echo "127.0.0.1 localhost $NAME" >etc/hosts
 printf '[Journal]\nStorage=%s\n' "$JOURNAL" >etc/systemd/journald.conf.d/kild-machine.conf
+# Tests end the user manager, the bus and the journal more often than five times in ten seconds, after which systemd
+# would start them no more.
+printf '[Manager]\nDefaultStartLimitIntervalSec=0\n' | tee etc/systemd/{system,user}.conf.d/kild-machine.conf
 cd etc/systemd/system
 for unit in $MASKED; do ln -sf /dev/null $unit.service; done; ln -sf /dev/null timers.target
 wants="dbus.service systemd-logind.service systemd-user-sessions.service $WANTS"

@@ -198,11 +198,7 @@ def test_what_was_running_comes_back(agents: Agents, name: str) -> None:
     agents.kildsvc("open", f"{name}-ended", "--", "sh", "-c", "sleep .5; exit 3")
     agents.box.wait_ended(f"{name}-ended")
     agents.kildsvc("open", f"{name}-plain", "--", "sh", "-c", "echo from $FROM_LOGIN; exec sleep 1000")
-    agents.box.root("systemctl", "restart", "user@1000.service")
-    wait_until(
-        "the manager is back",
-        lambda: agents.box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
-    )
+    agents.box.restart_manager()
     back = agents.box.kildsvc("open", "--all", "--resume", timeout=60)
     assert sorted(back.stdout.splitlines()) == [f"{name}-agent: running again", f"{name}-plain: running again"]
     assert agents.given() == ["claude", "--resume", conversation]

@@ -1,7 +1,7 @@
 """How a run ended is never lost and never invented."""
 
 import pytest
-from box import Box, wait_until
+from box import Box
 
 
 @pytest.mark.smoke
@@ -67,11 +67,7 @@ def test_exits_are_told_after_the_manager_was_restarted(box: Box, name: str) -> 
     box.kildsvc("open", name, "--", "sh", "-c", "sleep .4; exit 42")
     box.kildsvc("open", f"{name}-2", "--", "sleep", "1000")
     box.wait_ended(name)
-    box.root("systemctl", "restart", "user@1000.service")
-    wait_until(
-        "the manager is back",
-        lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
-    )
+    box.restart_manager()
     session = box.json("status", name)
     assert (session["state"], session["exit_code"], session["unit"]) == ("exited", 42, "")
     stopped = box.json("status", f"{name}-2")
@@ -90,12 +86,7 @@ def test_exits_are_told_after_a_reboot(box: Box, name: str) -> None:
 
 def test_a_session_that_was_cut_off_has_no_exit_code(box: Box, name: str) -> None:
     box.kildsvc("open", name, "--", "sleep", "1000")
-    # Power loss, as far as the session can tell: the whole manager is gone without a word.
-    box.root("sh", "-c", "systemctl kill -s KILL user@1000.service; systemctl restart user@1000.service")
-    wait_until(
-        "the manager is back",
-        lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
-    )
+    box.cut_off()
     session = box.json("status", name)
     assert (session["state"], session["exit_code"]) == ("lost", None)
     assert "cut off" in session["cause"]

@@ -123,7 +123,7 @@ def test_an_end_that_nobody_could_record(box: Box, name: str) -> None:
     subscriber = Subscriber(box, name)
     box.kildsvc("open", name, "--", "sleep", "1000")
     subscriber.wait_for("ready")
-    box.root("sh", "-c", "systemctl kill -s KILL user@1000.service; systemctl restart user@1000.service")
+    box.cut_off()
     subscriber.wait_for("ended")
     ended = subscriber.seen()[-1]
     assert (ended["status"], ended["exit_code"], ended["signal"]) == ("dead", None, None)

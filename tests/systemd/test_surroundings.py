@@ -27,9 +27,7 @@ def test_a_journal_one_may_not_read(volatile: Box, name: str) -> None:
     assert logs.stderr.count("\n") == 1
     assert "systemd-journald" in logs.stderr
     # Once systemd has forgotten it, nobody can know: this is said, and no exit code made up.
-    volatile.root("systemctl", "restart", "user@1000.service")
-    running = ("systemctl", "--user", "is-system-running")
-    wait_until("the manager is back", lambda: volatile.run(*running, check=False).stdout == "running\n")
+    volatile.restart_manager()
     session = volatile.json("status", name)
     assert (session["state"], session["exit_code"]) == ("lost", None)
     assert "journal cannot be read" in session["cause"]

@@ -24,12 +24,7 @@ def stop(box: Box, name: str) -> None:
 
 
 def cut_off(box: Box, name: str) -> None:
-    """Power loss, as far as the session can tell: the whole manager is gone without a word."""
-    box.root("sh", "-c", "systemctl kill -s KILL user@1000.service; systemctl restart user@1000.service")
-    wait_until(
-        "the manager is back",
-        lambda: box.run("systemctl", "--user", "is-system-running", check=False).stdout == "running\n",
-    )
+    box.cut_off()
 
 
 # How it ends: the agent, what is done to it, and what a wait says: status, exit code in the line, own exit code.

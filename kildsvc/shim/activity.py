@@ -80,7 +80,7 @@ class Activity:
         if time.monotonic() - self._stamped >= STAMP_SEC:
             self._stamped = time.monotonic()
             # With the CPU time used so far: an agent that is silent and uses more of it is at work.
-            self._stamp("output", b"%020d\n" % cgroup.cpu_usec())
+            self._stamp("output", b"%020d\n" % cgroup.cpu_usec(), self.silent_sec)
 
     def on_data(self, data: bytes) -> None:
         if self._bell.rings(data):
@@ -99,13 +99,15 @@ class Activity:
     def on_idle(self) -> None:
         self._journal.event("idle", f"silent for {IDLE_SEC:.0f} s", 6, KILD_IDLE_SEC=f"{IDLE_SEC:.0f}")
 
-    def _stamp(self, name: str, data: bytes = b"\n") -> None:
+    def _stamp(self, name: str, data: bytes = b"\n", age_sec: float = 0) -> None:
         try:
             fd = os.open(f"{self._directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             return  # no room, or forgotten meanwhile: nobody reads it then
         try:
             os.pwrite(fd, data, 0)
+            if age_sec:
+                os.utime(fd, times=(time.time() - age_sec,) * 2)
         except OSError:
             pass
         finally:

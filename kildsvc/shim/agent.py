@@ -55,10 +55,17 @@ class Agent:
         except ProcessLookupError:
             self.fd = -1
 
+    def is_dying(self) -> bool:
+        """Killed or gone: giving much memory back takes a process long, and SIGKILL stays pending all the while."""
+        return not self.alive() or self._has("ShdPnd", signal.SIGKILL)
+
     def _ignores_term(self) -> bool:
+        return self._has("SigIgn", signal.SIGTERM)
+
+    def _has(self, signals: str, number: int) -> bool:
         try:
             with open(f"/proc/{self.pid}/status") as file:
-                ignored = next((line.split()[1] for line in file if line.startswith("SigIgn:")), "0")
+                found = next((line.split()[1] for line in file if line.startswith(f"{signals}:")), "0")
         except OSError:  # it has ended
             return False
-        return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
+        return bool(int(found, 16) >> (number - 1) & 1)

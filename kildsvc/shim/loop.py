@@ -36,7 +36,7 @@ READS_IN_A_ROW = 64
 TAKE_SEC = 5.0
 # systemd ends a run whose time is over, within 250 ms; the shim does after a crash, for which systemd counts anew.
 RUNTIME_SLACK_SEC = 1.0
-# A kill for want of memory is of the agent when the agent is gone by then.
+# The kernel counts a kill for want of memory before it kills; whom it was for is looked at after this.
 OOM_SEC = 0.5
 
 
@@ -178,7 +178,7 @@ class Shim:
             elif name == "idle":
                 self.activity.on_idle()
             elif name == "oom":
-                if self.record.words[rec.PHASE] != rec.ENDED:
+                if not self.agent.is_dying():
                     self.memory.tell()
             elif name == "runtime" and not self.stopping:
                 self.record.set_flag(rec.TIMED_OUT)

@@ -267,7 +267,7 @@ def test_for_idle(box: Box, name: str) -> None:
     box.kildsvc("open", name, "--", "bash", "-c", "for i in 1 2 3 4 5 6; do echo $i; sleep .3; done; sleep 1000")
     box.kildsvc("wait", name, "--for", "idle=1s")
     session = box.json("status", name)
-    assert session["idle"] >= 0.9  # its stamp is a little younger than what the wait goes by
+    assert session["idle"] >= 0.99
     assert box.kildsvc("logs", name).stdout.split() == ["1", "2", "3", "4", "5", "6"]
     assert box.kildsvc("wait", name, "--for", "idle=1s", "--timeout", "9s").stdout.endswith("reason=idle\n")
 

@@ -1,6 +1,5 @@
 """The client half: the user's terminal on one side, the shim's socket on the other."""
 
-import json
 import os
 import select
 import signal
@@ -11,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kildsvc import terminal
+from kildsvc import answers, terminal
 from kildsvc.chord import Chord
-from kildsvc.errors import KildError
 from kildsvc.restore import Past
 from kildsvc.shim import wire
 from kildsvc.shim.modes import Modes
@@ -76,7 +74,10 @@ class Connection:
             raise Disconnected from error
         if not data:
             raise Disconnected
-        return self._decoder.feed(data)
+        try:
+            return self._decoder.feed(data)
+        except wire.Broken as error:
+            raise answers.foreign() from error
 
 
 class Attachment:
@@ -153,15 +154,15 @@ class Attachment:
                 self._modes.feed(payload)
                 self._offset += len(payload)
             elif kind in (wire.WELCOME, wire.RESYNC):
-                self._begin(json.loads(payload))
+                self._begin(answers.read(payload, "offset", "end"))
             elif kind == wire.PINNED and self._past:
                 self._past.pinned(payload)
             elif kind == wire.SNAPSHOT:
                 self._on_snapshot(payload)
             elif kind == wire.EXIT:
-                return Outcome(exit=json.loads(payload))
+                return Outcome(exit=answers.read(payload, *answers.EXIT))
             elif kind == wire.ERROR:
-                raise KildError(json.loads(payload)["message"])
+                raise answers.refusal(payload)
         return None
 
     def _begin(self, about: dict[str, Any]) -> None:

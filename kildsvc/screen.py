@@ -17,6 +17,8 @@ except ImportError:  # Debian has no package of it: attach replays the output it
 AVAILABLE = Vt is not None
 # Lines above the screen that a restored terminal gets back.
 HISTORY = 500
+# A terminal larger than this is of no use to anybody; cells cost 50 bytes each, and any program may set its size.
+SIDE_MAX = 1000
 
 _REPEAT = re.compile(r"(.)\x1b\[([0-9]+)b", re.DOTALL)
 _STYLE = re.compile(r"\x1b\[([0-9;]*)m")
@@ -25,7 +27,7 @@ _COLON_COLOUR = re.compile(r"([34]8):([25]):([0-9:]+)")
 
 class Screen:
     def __init__(self, rows: int, cols: int, history: int = HISTORY) -> None:
-        self._vt: Any = Vt(cols, rows, 0)  # 0: what scrolls off the top is handed to us
+        self._vt: Any = Vt(_side(cols), _side(rows), 0)  # 0: what scrolls off the top is handed to us
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._history: deque[Any] = deque(maxlen=history)
 
@@ -34,7 +36,7 @@ class Screen:
         self._history.extend(scrolled)
 
     def resize(self, rows: int, cols: int) -> None:
-        _, scrolled = self._vt.resize(cols, rows)
+        _, scrolled = self._vt.resize(_side(cols), _side(rows))
         self._history.extend(scrolled)
 
     @property
@@ -67,6 +69,10 @@ class Screen:
             return ""
         rows, _ = self.size
         return "".join(f"{_coloured(line)}\r\n" for line in self._history) + "\n" * (rows - 1)
+
+
+def _side(cells: int) -> int:
+    return min(max(1, cells), SIDE_MAX)
 
 
 def _without_blanks(text: str) -> str:

@@ -4,9 +4,9 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
-from kildsvc import paths
+from kildsvc import answers, paths
 from kildsvc.errors import KildError
 from kildsvc.model import Metadata, Worktree
 
@@ -69,23 +69,9 @@ def _parse(name: str, text: str) -> Metadata | None:
 def _read(kind: type[T], values: dict[str, Any]) -> T:
     kinds = _KINDS[kind]
     known = {key: value for key, value in values.items() if key in kinds}
-    if not all(fits(value, kinds[key]) for key, value in known.items()):
+    if not all(answers.fits(value, kinds[key]) for key, value in known.items()):
         raise TypeError
     return kind(**known)
-
-
-def fits(value: object, kind: Any) -> bool:
-    """Whether what was read from JSON is of a field's type."""
-    inner = get_args(kind)
-    if get_origin(kind) is list:
-        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
-    if get_origin(kind) is tuple:
-        return isinstance(value, list) and len(value) == len(inner) and all(map(fits, value, inner))
-    if get_origin(kind) is dict:
-        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
-    if inner:
-        return any(fits(value, one) for one in inner)
-    return isinstance(value, int | float if kind is float else kind)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -103,11 +89,10 @@ def last_output(name: str) -> tuple[dict[str, Any], bytes, bytes] | None:
     """The end of an ended run's output, as the shim left it: what it is, the pinned part, the rest."""
     try:
         head, _, data = read_bytes(paths.last_output_file(name), LAST_OUTPUT_MAX).partition(b"\n")
-        about = json.loads(head)
-        pinned, *_ = (int(about[key]) for key in ("pinned", "offset", "end", "rows", "cols"))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        about = answers.read(head, "pinned", "offset", "end", "rows", "cols")
+    except (OSError, KildError):
         return None
-    return about, data[:pinned], data[pinned:]
+    return about, data[: about["pinned"]], data[about["pinned"] :]
 
 
 def rename(old: str, metadata: Metadata) -> None:

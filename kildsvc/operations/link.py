@@ -1,11 +1,10 @@
 """A program's connection to a session's terminal: its past first, then frames as they come."""
 
-import json
 import select
 import time
 from collections import deque
 
-from kildsvc import paths
+from kildsvc import answers, paths
 from kildsvc.attach import Connection, Disconnected
 from kildsvc.errors import KildError
 from kildsvc.restore import Past
@@ -63,9 +62,9 @@ class Link:
         while frame := self.next(deadline):
             kind, payload = frame
             if kind == wire.ERROR:
-                raise KildError(json.loads(payload)["message"])
+                raise answers.refusal(payload)
             if kind in (wire.WELCOME, wire.RESYNC):
-                past = Past(json.loads(payload))
+                past = Past(answers.read(payload, "offset", "end"))
             elif kind == wire.PINNED and past:
                 past.pinned(payload)
             elif kind == wire.SNAPSHOT and past:

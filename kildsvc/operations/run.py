@@ -1,15 +1,14 @@
 """A session in the foreground: every byte it prints is passed on, and signals end the session, not only us."""
 
 import asyncio
-import json
 import os
 import select
 import signal
 from collections.abc import AsyncGenerator, Callable
 
-from kildsvc import journal, paths, terminal
+from kildsvc import answers, journal, paths, terminal
 from kildsvc.attach import Connection, Disconnected
-from kildsvc.errors import JournalUnreadable, KildError
+from kildsvc.errors import JournalUnreadable
 from kildsvc.model import unit_of
 from kildsvc.operations import sessions
 from kildsvc.shim import wire
@@ -68,15 +67,15 @@ class Foreground:
                         self._take(self._offset, payload)
                     elif kind == wire.WELCOME:
                         welcomed = True
-                        self._fill(json.loads(payload)["offset"])
+                        self._fill(answers.read(payload, "offset")["offset"])
                     elif kind == wire.RESYNC:
-                        self._fill(json.loads(payload)["offset"])
+                        self._fill(answers.read(payload, "offset")["offset"])
                     elif kind == wire.EXIT:
                         if not welcomed:  # the agent was quicker than our HELLO
                             self._fill(None)
                         return True
                     elif kind == wire.ERROR:
-                        raise KildError(json.loads(payload)["message"])
+                        raise answers.refusal(payload)
 
     def _take(self, offset: int, data: bytes) -> None:
         """What is new of some output at that offset."""

@@ -4,13 +4,12 @@ A waiter changes nothing and holds nothing: any number of them may wait, and die
 """
 
 import asyncio
-import json
 import re
 import threading
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
-from kildsvc import journal, model, paths, runtime
+from kildsvc import answers, journal, model, paths, runtime
 from kildsvc.attach import Connection, Disconnected
 from kildsvc.errors import JournalUnreadable, KildError, NoManager, NoSuchSession
 from kildsvc.model import Session, Waited, unit_of, wait_status
@@ -246,7 +245,7 @@ class _Output:
             try:
                 for kind, payload in connection.receive():
                     if kind == wire.WELCOME:
-                        about = json.loads(payload)
+                        about = answers.read(payload, "run", "offset", "silent_sec")
                         self._run, self._offset = about["run"], about["offset"]
                         silent_from(about["silent_sec"])
                     elif kind in (wire.OUTPUT, wire.SNAPSHOT):
@@ -256,11 +255,11 @@ class _Output:
                         if self._find(payload):
                             on_met()
                     elif kind == wire.RESYNC:
-                        self._offset = json.loads(payload)["offset"]
+                        self._offset = answers.read(payload, "offset")["offset"]
                     elif kind == wire.EXIT:
                         loop.remove_reader(connection.fileno())  # the unit's end follows
                     elif kind == wire.ERROR:
-                        raise KildError(json.loads(payload)["message"])
+                        raise answers.refusal(payload)
             except (Disconnected, KildError) as error:
                 loop.remove_reader(connection.fileno())
                 if not ended.done():

@@ -16,12 +16,13 @@ from fuzz import cut, cuts, effort
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kildsvc import activity, keys, model, paths, store
+from kildsvc import activity, answers, keys, model, paths, store
 from kildsvc.chord import CHORD_SEC, Chord
 from kildsvc.chord import parse as parse_chord
-from kildsvc.errors import UsageError
+from kildsvc.errors import KildError, UsageError
 from kildsvc.journal import Entry, Parser, parse
 from kildsvc.model import Metadata, Session, check_name, keeper_of, name_of, parse_status_text, unit_of
+from kildsvc.restore import Past
 from kildsvc.shim import wire
 from kildsvc.shim.record import Record
 from kildsvc.shim.replay import Replay
@@ -316,12 +317,36 @@ def test_a_broken_mark_is_none(home: Path, content: bytes) -> None:
     json.dumps(activity.read_run(home))
 
 
+MODES = {"private": [25], "kitty": [[1], []], "title": "a", "region": "1;5", "alternate": 1049}
+WELCOME = {"run": "ab.2", "offset": 0, "end": 5, "rows": 24, "cols": 80, "sizes": [[0, 24, 80]], "modes": MODES}
+
+
 @effort(150)
-@given(
-    content=broken({"pinned": 3, "offset": 0, "end": 5, "rows": 24, "cols": 80, "sizes": [[0, 24, 80]], "modes": {}})
-)
+@given(content=broken({"pinned": 3, **WELCOME}))
 def test_a_broken_last_output_is_none(home: Path, content: bytes) -> None:
     store.make_output_dir("demo")
     paths.last_output_file("demo").write_bytes(content + b"\nabcdefgh")
-    saved = store.last_output("demo")
-    assert saved is None or isinstance(saved[0], dict)
+    if saved := store.last_output("demo"):
+        about, pinned, data = saved
+        draw(about, pinned, data)
+
+
+def draw(about: dict[str, Any], pinned: bytes, data: bytes) -> None:
+    past = Past(about)
+    past.pinned(pinned)
+    past.add(data)
+    assert past.drawing(24, 80)
+    assert past.screen().text()
+
+
+@effort(300)
+@given(content=broken(WELCOME))
+@example(content=b'{"offset": 0, "end": 9, "sizes": [[0, 65535, 65535], [3, -1, 0]]}')
+@example(content=b'{"offset": 0, "end": 9, "modes": {"kitty": [[1]]}}')
+@example(content=b'{"offset": 0, "end": 9, "modes": {"title": "\\ud800"}}')
+def test_what_an_agent_says_in_its_shims_place(content: bytes) -> None:
+    """A past that can be drawn, or one clear error."""
+    try:
+        draw(answers.read(content, "offset", "end"), b"abc", b"def")
+    except KildError as error:
+        assert "is not a shim" in str(error)

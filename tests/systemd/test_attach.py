@@ -276,3 +276,34 @@ def test_another_user_is_refused(box: Box, name: str) -> None:
     hello = struct.pack("<BI", 1, 15) + struct.pack("<HBHHQ", 1, 0, 24, 80, 0)
     # root passes the directory's permissions; the shim itself looks at who it is.
     assert "belongs to another user" in send_raw(box, name, hello, "root")
+
+
+# Takes its shim's place at the socket, and answers every HELLO with what it was given.
+IMPOSTOR = r"""import os, socket, sys
+path = os.environ["XDG_RUNTIME_DIR"] + "/kildsvc/" + os.environ["KILD_SESSION"] + "/sock"
+os.unlink(path)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen()
+print("bound", flush=True)
+answers = [b"\x10\x05\0\0\0[1,2]", b"\x10\xff\xff\xff\xff", b"\x15\x02\0\0\0{}"]
+while True:
+    for answer in answers:
+        client = listener.accept()[0]
+        client.recv(100)
+        client.sendall(answer)
+        client.recv(100)"""
+
+
+def test_an_agent_in_its_shims_place(box: Box, name: str) -> None:
+    """It can spoil its own session's attach, with one clear line; nothing else."""
+    box.sh('mkdir -p ~/work; printf %s "$1" >~/work/impostor.py', IMPOSTOR)
+    box.kildsvc("open", name, "--", "python3", "-u", "/home/dev/work/impostor.py")
+    wait_until("it listens", lambda: "bound" in box.kildsvc("logs", name).stdout)
+    for command in (["screen", name], ["send", name, "x"], ["wait", name, "--for", "output=x"], ["attach", name]):
+        for _ in range(3):
+            done = box.kildsvc(*command, check=False)
+            assert done.returncode != 0
+            assert done.stderr.startswith("kildsvc: what answers at this session's socket is not a shim"), done.stderr
+            assert done.stderr.count("\n") == 1
+    assert box.json("status", name)["state"] == "running"

@@ -70,6 +70,7 @@ _TEXT = _Kind("a string", (str,))
 _FLAG = _Kind("true or false", (bool,))
 _LIST = _Kind("a list of strings", (list,))
 _DURATION = _Kind("a duration such as 200ms or 5s", (str, int, float), lambda value: quantity.duration(str(value)))
+_TTL = _Kind("a duration such as 30d, or 'never'", (str, int, float), lambda value: quantity.ttl(str(value)))
 _CHORD = _Kind("keys such as 'ctrl-space ctrl-q'", (str,), _chord)
 _LIMITS = {
     name: _Kind("a string or a number", (str, int, float), limit.check) for name, limit in limits.TABLE.items()
@@ -81,6 +82,7 @@ _PROFILE = {"agent": _TEXT, "model": _TEXT, "yolo": _FLAG, "sandbox": _TEXT, "ar
 _SCHEMA: dict[str, Any] = {
     "grace": _DURATION,
     "detach_keys": _CHORD,
+    "ttl": _TTL,
     "sandbox": _TEXT,
     "limits": _LIMITS,
     "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},

@@ -41,6 +41,7 @@ _COMMANDS = {
     "overlaps": "worktree",
     "sync": "worktree",
     "land": "worktree",
+    "gc": "home",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

@@ -1,0 +1,36 @@
+"""gc: what keeps a machine tidy."""
+
+import click
+
+from kildsvc import quantity
+from kildsvc.cli import render
+from kildsvc.cli.options import json_option
+from kildsvc.errors import UsageError
+
+
+@click.command("gc")
+@click.option("--ttl", metavar="DURATION|never", help="How long ago they must have ended.  [default: as set, or 30d]")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be forgotten.")
+@json_option
+def gc_command(ttl: str | None, dry_run: bool, as_json: bool) -> int:
+    """Forget sessions that ended long ago, as `destroy` would.
+
+    Never one that is alive, that would come back after a reboot, or whose worktree has work that is nowhere
+    else. What they printed stays in the journal. `kildsvc setup` has it done daily.
+    """
+    from kildsvc.operations.gc import collect
+
+    try:
+        ttl_usec = None if ttl is None else quantity.ttl(ttl)
+    except ValueError as error:
+        raise UsageError(f"--ttl: {error}") from error
+    judged = collect(dry_run, ttl_usec)
+    if as_json:
+        render.document([one.to_json() for one in judged])
+        return 0
+    for one in judged:
+        word = "kept" if not one.forgotten else "would be forgotten" if dry_run else "forgotten"
+        render.say(f"{one.name}: {word}: {one.reason}")
+    if not judged:
+        render.say("nothing to forget")
+    return 0

@@ -1,4 +1,4 @@
-"""gc: what keeps a machine tidy."""
+"""gc, setup: what makes and keeps a machine a home for sessions."""
 
 import click
 
@@ -33,4 +33,27 @@ def gc_command(ttl: str | None, dry_run: bool, as_json: bool) -> int:
         render.say(f"{one.name}: {word}: {one.reason}")
     if not judged:
         render.say("nothing to forget")
+    return 0
+
+
+@click.command("setup")
+@click.option("--restore", is_flag=True, help="Also reopen after a reboot what was running.")
+@click.option("--notify", is_flag=True, help="Also tell when a session ends, waits or rings.")
+@click.option("--remove", is_flag=True, help="Take back what setup has done, and nothing else.")
+def setup_command(restore: bool, notify: bool, remove: bool) -> int:
+    """Install and enable what belongs to kildsvc in your systemd: old sessions are forgotten daily.
+
+    Tells each thing it changes; a unit file that you changed stays as it is. Lets your sessions go on when you
+    log out, where you may decide that yourself.
+    """
+    from kildsvc.operations import setup
+
+    if remove and (restore or notify):
+        raise UsageError("--remove takes back everything: give it alone")
+    changed = False
+    for line in setup.remove() if remove else setup.set_up(restore, notify):
+        render.say(line)
+        changed = True
+    if not changed:
+        render.say("nothing was set up" if remove else "everything is set up")
     return 0

@@ -42,6 +42,7 @@ _COMMANDS = {
     "sync": "worktree",
     "land": "worktree",
     "gc": "home",
+    "setup": "home",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

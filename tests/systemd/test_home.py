@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from box import Box
 
 OLD = """
@@ -69,3 +70,52 @@ def test_what_is_forgotten_and_what_is_not(box: Box) -> None:
         assert {name for name, one in gc(box, "--ttl", "0").items() if one["forgotten"]} == {"busy"}
     finally:
         box.sh("rm -rf ~/.local/share/kildsvc")
+
+
+def wanted(box: Box) -> str:
+    return box.sh(
+        "find ~/.config/systemd ~/.local/state/kildsvc -mindepth 1 2>/dev/null | sort; ls -A ~/.config || :"
+    )
+
+
+@pytest.mark.smoke
+def test_setup_and_back(box: Box) -> None:
+    box.sh("mkdir -p ~/.config")
+    units = "/home/dev/.config/systemd/user"
+    before = wanted(box)
+    said = box.kildsvc("setup", "--restore").stdout
+    try:
+        for unit in ("kild.slice", "kildsvc-gc.service", "kildsvc-gc.timer", "kildsvc-restore.service"):
+            assert f"wrote '{units}/{unit}'\n" in said
+        assert "enabled kildsvc-gc.timer" in said and "started kildsvc-gc.timer" in said
+        assert "enabled kildsvc-restore.service" in said and "started kildsvc-restore" not in said
+        assert "notify.service:" not in said
+        checked = box.sh(f"systemd-analyze --user --man=no verify {units}/kild* 2>&1")
+        assert checked == ""
+        states = ["is-enabled kildsvc-gc.timer", "is-enabled kildsvc-restore", "is-active kildsvc-gc.timer"]
+        asked = "; ".join(f"systemctl --user {state}" for state in states)
+        assert box.sh(asked).split() == ["enabled", "enabled", "active"]
+        assert box.kildsvc("setup").stdout == "everything is set up\n"
+        # What it runs is this kildsvc, and it works there.
+        box.kildsvc("open", "old", "--grace", "0", "--", "true")
+        box.kildsvc("wait", "old")
+        box.sh("mkdir -p ~/.config/kildsvc; echo 'ttl = \"0s\"' >~/.config/kildsvc/config.toml")
+        box.sh("systemctl --user start kildsvc-gc.service")
+        assert box.json("list") == []
+        # The user's own change stays; the rest goes.
+        box.sh(f"echo '# mine' >>{units}/kildsvc-gc.timer; rm {units}/kild.slice")
+        said = box.kildsvc("setup").stdout
+        assert f"kept '{units}/kildsvc-gc.timer'" in said and f"wrote '{units}/kild.slice'" in said
+        box.sh(f"sed -i '/# mine/d' {units}/kildsvc-gc.timer; echo '# mine' >>{units}/kildsvc-gc.service")
+        box.sh(f"touch {units}/other.service")
+    finally:
+        said = box.kildsvc("setup", "--remove").stdout
+        left = box.sh(f"cd {units}; ls; rm -f other.service kildsvc-gc.service; rm -rf ~/.config/kildsvc")
+    assert left.split() == ["kildsvc-gc.service", "other.service"]
+    assert "disabled kildsvc-gc.timer" in said and f"kept '{units}/kildsvc-gc.service': it was changed" in said
+    box.sh(
+        f"rmdir -p {units} 2>/dev/null || :; mkdir -p ~/.config; cd ~/.local/state/kildsvc; rm -rf sessions output"
+    )
+    assert wanted(box) == before
+    assert box.sh("systemctl --user is-active kildsvc-gc.timer || :") == "inactive\n"
+    assert box.kildsvc("setup", "--remove").stdout == "nothing was set up\n"

@@ -1,4 +1,4 @@
-"""gc, setup: what makes and keeps a machine a home for sessions."""
+"""gc, setup, notify: what makes and keeps a machine a home for sessions."""
 
 import click
 
@@ -57,3 +57,23 @@ def setup_command(restore: bool, notify: bool, remove: bool) -> int:
     if not changed:
         render.say("nothing was set up" if remove else "everything is set up")
     return 0
+
+
+@click.command("notify")
+@click.option("--test", is_flag=True, help="Tell something once, to see whether it arrives.")
+def notify_command(test: bool) -> int:
+    """Tell when sessions end, wait or ring, until stopped; `kildsvc setup --notify` has it done for good.
+
+    On the desktop, and by the command of your settings: it is given a line of text as its last argument, and
+    KILD_NAME, KILD_EVENT (ended, waiting, bell), KILD_TEXT, KILD_AGENT, KILD_RUN, KILD_STATUS and KILD_EXIT_CODE
+    in its environment. An end that somebody asked for is not told.
+    """
+    from kildsvc.operations import notify
+
+    if not test:
+        notify.follow(render.note)
+        return 0
+    problems = notify.tell_once("this is a test")
+    for problem in problems:
+        render.note(problem)
+    return 1 if problems else 0

@@ -43,6 +43,7 @@ _COMMANDS = {
     "land": "worktree",
     "gc": "home",
     "setup": "home",
+    "notify": "home",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

@@ -57,6 +57,13 @@ TEMPLATE = """\
 #agent = "claude"
 #sandbox = "strict"
 
+# Who is told when a session ends, waits for you or rings; `kildsvc setup --notify` has it done.
+#[notify]
+#on = ["ended", "waiting"]
+#desktop = false
+#command = ["~/bin/tell-me"]
+#all = false
+
 # What of your environment agents get.
 #[env]
 #strip = ["AWS_*"]

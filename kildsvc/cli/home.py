@@ -1,4 +1,4 @@
-"""gc, setup, notify: what makes and keeps a machine a home for sessions."""
+"""doctor, gc, setup, notify: what makes and keeps a machine a home for sessions."""
 
 import click
 
@@ -6,6 +6,26 @@ from kildsvc import quantity
 from kildsvc.cli import render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import UsageError
+
+
+@click.command("doctor")
+@click.option("--fix", is_flag=True, help="Do what can be done without root, and tell the rest.")
+@json_option
+def doctor_command(fix: bool, as_json: bool) -> int:
+    """Check whether this machine is a home for sessions; with the remedy where it is not.
+
+    Exit code 0 when nothing is worse than a warning, 1 when something fails, 6 when there is no user manager.
+    """
+    from kildsvc.operations import doctor
+
+    findings = []
+    for one in doctor.examine(fix):
+        findings.append(one)
+        if not as_json:
+            render.finding(one)
+    if as_json:
+        render.document({"severity": doctor.worst(findings), "checks": [one.to_json() for one in findings]})
+    return doctor.exit_code(findings)
 
 
 @click.command("gc")

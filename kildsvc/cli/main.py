@@ -41,6 +41,7 @@ _COMMANDS = {
     "overlaps": "worktree",
     "sync": "worktree",
     "land": "worktree",
+    "doctor": "home",
     "gc": "home",
     "setup": "home",
     "notify": "home",

@@ -1,7 +1,6 @@
 """Lingering: whether the user's manager, and with it every session, outlives the last logout."""
 
 import os
-import pwd
 import subprocess
 
 from kildsvc.environment import lingers
@@ -13,7 +12,11 @@ def enable_linger() -> str:
     """Empty when it is done; else the command that root must give: polkit decides who may do it for himself."""
     if _loginctl("enable-linger") and lingers():
         return ""
-    return f"sudo loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
+    return remedy()
+
+
+def remedy() -> str:
+    return f"sudo loginctl enable-linger {os.getuid()}"
 
 
 def disable_linger() -> bool:

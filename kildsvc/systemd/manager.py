@@ -128,6 +128,10 @@ class Manager:
         return str(self._get(_PATH, _MANAGER, "ControlGroup", "s").decode())
 
     @property
+    def version(self) -> str:
+        return str(self._get(_PATH, _MANAGER, "Version", "s").decode())
+
+    @property
     def most_files(self) -> int:
         """The hard limit of open files that a unit has when it says nothing of it: more cannot be had."""
         return int(self._get(_PATH, _MANAGER, "DefaultLimitNOFILE", "t"))

@@ -114,6 +114,7 @@ def open(
     write: Sequence[str] = (),
     limits: Mapping[str, str | int] | None = None,
     best_effort: bool = False,
+    notify: bool | None = None,
     _plan: Plan | None = None,
 ) -> Handle:
     """Opens a session and returns when its agent is up; raises AgentExitedEarly when it ended before.
@@ -122,7 +123,8 @@ def open(
     last). Without a command and an agent an ended session is run again. With `grace` 0 an agent is up when it is
     executed. `sandbox` is the name of a profile (workspace, strict, off), `write` what it may write to beside its
     work tree. `limits` are those of the command line, such as {"memory": "4G", "cpu": "200%"}; one that would have no
-    effect here raises NoEffect, or is left out with `best_effort`.
+    effect here raises NoEffect, or is left out with `best_effort`. `notify` says whether people are told when it
+    ends, waits or rings; None leaves it to the settings.
     """
     from kildsvc.operations.agent import Wish
     from kildsvc.operations.open import open_session
@@ -145,6 +147,7 @@ def open(
         write=tuple(write),
         limits={key: str(value) for key, value in (limits or {}).items()},
         best_effort=best_effort,
+        notify=notify,
     )
     if _plan:
         from kildsvc.operations.worktree import create_session

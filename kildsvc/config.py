@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kildsvc import chord, limits, paths, quantity
+from kildsvc import chord, limits, model, paths, quantity
 from kildsvc.agents import table
 from kildsvc.errors import UsageError
 
@@ -66,11 +66,20 @@ def _chord(value: str) -> str:
     return value
 
 
+def _news(value: list[str]) -> list[str]:
+    for item in value:
+        if item not in model.NEWS:
+            raise ValueError(f"'{item}' is none of {', '.join(model.NEWS)}")
+    return value
+
+
 _TEXT = _Kind("a string", (str,))
 _FLAG = _Kind("true or false", (bool,))
 _LIST = _Kind("a list of strings", (list,))
 _DURATION = _Kind("a duration such as 200ms or 5s", (str, int, float), lambda value: quantity.duration(str(value)))
+_TTL = _Kind("a duration such as 30d, or 'never'", (str, int, float), lambda value: quantity.ttl(str(value)))
 _CHORD = _Kind("keys such as 'ctrl-space ctrl-q'", (str,), _chord)
+_NEWS = _Kind(f"a list of {', '.join(model.NEWS)}", (list,), _news)
 _LIMITS = {
     name: _Kind("a string or a number", (str, int, float), limit.check) for name, limit in limits.TABLE.items()
 }
@@ -81,6 +90,7 @@ _PROFILE = {"agent": _TEXT, "model": _TEXT, "yolo": _FLAG, "sandbox": _TEXT, "ar
 _SCHEMA: dict[str, Any] = {
     "grace": _DURATION,
     "detach_keys": _CHORD,
+    "ttl": _TTL,
     "sandbox": _TEXT,
     "limits": _LIMITS,
     "slice": {name: kind for name, kind in _LIMITS.items() if limits.TABLE[name].controller},
@@ -89,6 +99,7 @@ _SCHEMA: dict[str, Any] = {
     "profiles": {"*": _PROFILE},
     "env": {"pass": _LIST, "strip": _LIST, "set": {"*": _TEXT}},
     "sandboxes": {"*": _SANDBOX},
+    "notify": {"on": _NEWS, "desktop": _FLAG, "command": _LIST, "all": _FLAG},
 }
 _FROM_A_PROJECT = {"grace", "agent"}
 

@@ -127,6 +127,7 @@ class Metadata:
     limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
     former: list[tuple[str, float]] = field(default_factory=list)  # names it had, until when: the journal keeps them
     worktree: Worktree | None = None
+    notify: bool | None = None  # whether people are told of it; None: as the settings say
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -329,6 +330,9 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **asdict(self)}
 
+
+# What people can be told of a session while they do not look.
+NEWS = ("ended", "waiting", "bell")
 
 DEAD = "dead"  # as wait says it: nothing lives, and nobody knows how it ended
 

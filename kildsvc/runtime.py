@@ -25,7 +25,7 @@ _SHIM = Path(__file__).parent / "shim"
 def locked(name: str) -> Iterator[Path]:
     """The session's runtime directory, ours alone while we change the session. Raises Busy."""
     directory = paths.runtime_dir(name)
-    lock = _lock_file(name)
+    lock = lock_file(name)
     lock.parent.mkdir(mode=0o700, exist_ok=True)
     with _lock(lock, name):
         try:
@@ -37,7 +37,7 @@ def locked(name: str) -> Iterator[Path]:
             lock.unlink()
 
 
-def _lock_file(name: str) -> Path:
+def lock_file(name: str) -> Path:
     # Beside the directory, not in it: it outlives the directory's removal for as long as it is held.
     return paths.runtime_dir(name).with_name(f".{name}.lock")
 
@@ -57,7 +57,7 @@ def _lock(lock: Path, name: str) -> IO[bytes]:
 
 def is_locked(name: str) -> bool:
     """Whether another command may be opening or forgetting the session; a dead one's lock looks the same."""
-    return _lock_file(name).exists()
+    return lock_file(name).exists()
 
 
 def left_over(name: str) -> bool:
@@ -67,7 +67,7 @@ def left_over(name: str) -> bool:
 def wait_unlocked(name: str) -> None:
     """Blocks until no other command changes the session."""
     try:
-        with open(_lock_file(name), "rb") as file:
+        with open(lock_file(name), "rb") as file:
             # The holder removes the file before it lets go of it: whoever comes next locks another one, and is
             # not in our way, nor we in his.
             fcntl.flock(file, fcntl.LOCK_SH)

@@ -60,14 +60,15 @@ def _parse(name: str, text: str) -> Metadata | None:
     try:
         values = json.loads(text)
         if values.get("worktree"):
-            values["worktree"] = _read(Worktree, values["worktree"])
-        return _read(Metadata, {**values, "name": name})
+            values["worktree"] = read(Worktree, values["worktree"])
+        return read(Metadata, {**values, "name": name})
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _read(kind: type[T], values: dict[str, Any]) -> T:
-    kinds = _KINDS[kind]
+def read(kind: type[T], values: dict[str, Any]) -> T:
+    """A dataclass from JSON; what is unknown is left out. Raises TypeError, AttributeError."""
+    kinds = _KINDS.get(kind) or get_type_hints(kind)
     known = {key: value for key, value in values.items() if key in kinds}
     if not all(answers.fits(value, kinds[key]) for key, value in known.items()):
         raise TypeError

@@ -41,6 +41,10 @@ _COMMANDS = {
     "overlaps": "worktree",
     "sync": "worktree",
     "land": "worktree",
+    "doctor": "home",
+    "gc": "home",
+    "setup": "home",
+    "notify": "home",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.

@@ -60,6 +60,9 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--sandbox", metavar="PROFILE", help="workspace|strict|off, or one of your settings.  [default: off]"
         ),
+        click.option(
+            "--notify/--no-notify", default=None, help="Tell when it ends, waits or rings.  [default: as set]"
+        ),
         best_effort_option,
         limit_options,
         click.option(

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from kildsvc.model import Event, Session, Waited
 from kildsvc.shim.memory import size
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.text import Cleaner
+
+if TYPE_CHECKING:
+    from kildsvc.operations.doctor import Finding
 
 _COLOURS = {
     model.RUNNING: "green",
@@ -248,6 +251,18 @@ def _word(word: model.Word | None) -> list[str]:
         f"${word.cost:.2f}{more}" if word.cost is not None else "",
         word.last_message or "",
     ]
+
+
+def finding(one: "Finding") -> None:
+    """A line for what is well; for what is not, also why that matters and what to do."""
+    severity = one.found.severity
+    word = _colour(f"{severity:4}", {"ok": "green", "warn": "yellow", "fail": "red"}[severity])
+    say(f"{word}  {one.check.name:17}  {one.found.text}{' (fixed)' if one.fixed else ''}")
+    if severity != "ok":
+        say(f"{'':25}{one.check.why}")
+        say(f"{'':25}→ {one.found.remedy}")
+    if one.problem:
+        say(f"{'':25}not fixed: {one.problem}")
 
 
 def number(count: int) -> str:

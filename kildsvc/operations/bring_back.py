@@ -4,7 +4,7 @@ from typing import Any
 
 from kildsvc import config, environment, model, store
 from kildsvc.errors import KildError
-from kildsvc.model import Session
+from kildsvc.model import Metadata, Session
 from kildsvc.operations import agent, sessions
 from kildsvc.operations.agent import Wish
 from kildsvc.operations.open import open_session
@@ -17,7 +17,7 @@ def bring_back(resume: bool) -> list[dict[str, Any]]:
     Nobody's terminal is at hand: the environment is the login shell's.
     """
     metadata = store.load_all()
-    wanted = [one.name for one in sessions.list_sessions() if _was_cut_off(one) and metadata[one.name].wanted]
+    wanted = [one.name for one in sessions.list_sessions() if not one.unit and comes_back(one, metadata[one.name])]
     caller = environment.of_login_shell() if wanted else {}
     results = []
     for name in wanted:
@@ -31,12 +31,12 @@ def bring_back(resume: bool) -> list[dict[str, Any]]:
     return results
 
 
-def _was_cut_off(session: Session) -> bool:
-    """Its unit is gone, and it did not end by itself: the machine or the manager went down."""
-    return not session.unit and session.state in (model.LOST, model.STOPPED, model.UNOBSERVED)
+def comes_back(session: Session, metadata: Metadata) -> bool:
+    """Once its unit is gone: it did not end by itself, and nobody stopped it, the machine or manager went down."""
+    return metadata.wanted and session.state in (model.LOST, model.STOPPED, model.UNOBSERVED)
 
 
-def _wish(metadata: model.Metadata, resume: bool) -> Wish:
+def _wish(metadata: Metadata, resume: bool) -> Wish:
     """Its conversation goes on where there is one; what is not an agent just runs again."""
     if not resume or not metadata.known:
         return Wish()

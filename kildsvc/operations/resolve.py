@@ -33,6 +33,7 @@ class Request:
     sandbox: str | None = None
     write: tuple[str, ...] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
+    notify: bool | None = None
     best_effort: bool = False  # limits that would have no effect are left out
     caller: Mapping[str, str] | None = None  # instead of our own environment
 
@@ -90,6 +91,7 @@ def resolve(request: Request, remembered: Metadata | None, warnings: list[str]) 
         conversations=chosen.conversations if chosen else [],
         sandbox=choose(request.sandbox, remembered, command.agent, settings),
         limits={**(again.limits if again else {}), **request.limits},
+        notify=request.notify if request.notify is not None else remembered.notify if remembered else None,
         write=[os.path.abspath(os.path.expanduser(path)) for path in request.write] or (again.write if again else []),
     )
     takes_terminal = bool(chosen and chosen.agent.takes_terminal)

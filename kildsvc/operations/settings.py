@@ -12,6 +12,7 @@ from typing import Any
 
 from kildsvc import chord, config, paths, store
 from kildsvc.errors import KildError
+from kildsvc.operations.gc import DEFAULT_TTL
 from kildsvc.operations.open import DEFAULT_GRACE_USEC
 
 # Every line that is not prose can be taken as it is.
@@ -27,6 +28,9 @@ TEMPLATE = """\
 
 # The keys that detach.
 #detach_keys = "ctrl-space ctrl-q"
+
+# How long `kildsvc gc` keeps what is known of an ended session; or "never", to keep it for good.
+#ttl = "30d"
 
 # What agents may reach: off, workspace, strict, or one of your own.
 #sandbox = "lab"
@@ -53,6 +57,13 @@ TEMPLATE = """\
 #agent = "claude"
 #sandbox = "strict"
 
+# Who is told when a session ends, waits for you or rings; `kildsvc setup --notify` has it done.
+#[notify]
+#on = ["ended", "waiting"]
+#desktop = false
+#command = ["~/bin/tell-me"]
+#all = false
+
 # What of your environment agents get.
 #[env]
 #strip = ["AWS_*"]
@@ -71,7 +82,7 @@ def effective(cwd: str) -> list[Effective]:
     """What holds in a directory: what is set, and what is so where nobody has set it."""
     found = config.load(cwd).settings
     values = {_dotted(key): Effective(_dotted(key), one.written, one.origin) for key, one in found.items()}
-    defaults = {"grace": f"{DEFAULT_GRACE_USEC // 1000}ms", "detach_keys": chord.DEFAULT}
+    defaults = {"grace": f"{DEFAULT_GRACE_USEC // 1000}ms", "detach_keys": chord.DEFAULT, "ttl": DEFAULT_TTL}
     built_in = {key: Effective(key, value, "default") for key, value in defaults.items()}
     return sorted({**built_in, **values}.values(), key=lambda one: one.key)
 

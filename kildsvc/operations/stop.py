@@ -2,6 +2,7 @@
 
 import signal
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kildsvc import model, runtime, store
 from kildsvc.errors import AlreadyRunning, KildError, NoSuchSession
@@ -104,11 +105,17 @@ def destroy(name: str, force: bool) -> None:
             refuse_in_use(session.worktree, set())
             if not force:
                 refuse_loss(name, session.worktree)
-            remove(session.worktree)
-        forget_unit(manager, name)
-        runtime.clear(directory)
-        store.forget(name)
-        tell("removed", "forgotten", name, session.run or "", session.agent)
+        forget(manager, session, directory)
+
+
+def forget(manager: Manager, session: Session, directory: Path) -> None:
+    """All there is of an ended session, its worktree included. Whoever calls it has its lock, and looked before."""
+    if session.worktree:
+        remove(session.worktree)
+    forget_unit(manager, session.name)
+    runtime.clear(directory)
+    store.forget(session.name)
+    tell("removed", "forgotten", session.name, session.run or "", session.agent)
 
 
 def _sweep(name: str) -> None:

@@ -7,7 +7,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from kildsvc import paths
 from kildsvc.errors import KildError, NoManager
@@ -98,7 +98,7 @@ class Manager:
         self._changed = False
         self._callbacks: list[Callable[..., None]] = []  # sd-bus holds no reference of its own
 
-    def __enter__(self) -> "Manager":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,6 +126,10 @@ class Manager:
     def control_group(self) -> str:
         """Where the cgroups of all units of this manager are."""
         return str(self._get(_PATH, _MANAGER, "ControlGroup", "s").decode())
+
+    @property
+    def version(self) -> str:
+        return str(self._get(_PATH, _MANAGER, "Version", "s").decode())
 
     @property
     def most_files(self) -> int:

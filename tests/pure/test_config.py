@@ -125,6 +125,7 @@ def test_what_holds_and_where_it_comes_from(home: Path) -> None:
     assert found == {
         "grace": (3, f"{home}/src/.kildsvc.toml:2"),
         "detach_keys": ("ctrl-space ctrl-q", "default"),
+        "ttl": ("30d", "default"),
         'agents."my agent".sandbox': ("a", f"{file}:3"),
     }
     places = [file, inside / ".kildsvc.toml", inside.parent / ".kildsvc.toml", home / "src/.kildsvc.toml"]

@@ -203,14 +203,16 @@ def parse_status_text(text: str) -> Ended | None:
     if match := re.fullmatch(r"ended: not executed: (.*)", text):
         return Ended(code=127, error=match[1])
     found = re.fullmatch(
-        r"ended: (?:exit ([0-9]{1,3})|signal ([A-Z0-9+]+)|unobserved)(, time limit)?(?:, out of memory: (.*))?", text
+        r"ended: (?:exit ([0-9]{1,3})|signal ([A-Z0-9+]+)|unobserved)"
+        r"(, time limit)?(, stopped)?(?:, out of memory: (.*))?",
+        text,
     )
     if not found:
         return None
-    code, signal, late, oom = found.groups()
+    code, signal, late, stopped, oom = found.groups()
     if signal and not signal_number(signal):
         return None
-    return Ended(int(code) if code else None, signal, oom=oom or "", timed_out=bool(late))
+    return Ended(int(code) if code else None, signal, None, bool(stopped), oom or "", bool(late))
 
 
 def signal_number(name: str) -> int:

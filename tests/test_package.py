@@ -119,7 +119,7 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     box.run("systemctl", "--user", "stop", "kild-work")
     assert box.processes("from the agent") == []
     shown = box.show("work", "ActiveState", "StatusText")
-    assert (shown["ActiveState"], shown["StatusText"]) == ("inactive", "ended: signal TERM")
+    assert (shown["ActiveState"], shown["StatusText"]) == ("inactive", "ended: signal TERM, stopped")
     assert "got three" in box.journal("work")
     assert box.sh("ls ~/.local/state/kildsvc/sessions").split() == ["later.json", "work.json"]
 

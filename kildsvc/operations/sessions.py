@@ -130,7 +130,8 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
 def read_end(properties: dict[str, object]) -> Ended:
     """How a loaded unit's run ended. The shim's word on its agent stands above the shim's own exit."""
     ended = model.parse_status_text(str(properties["StatusText"])) or Ended()
-    return replace(ended, stopped=properties["Result"] == "success" and _was_stopped(properties))
+    stopped = properties["Result"] == "success" and _was_stopped(properties)
+    return replace(ended, stopped=ended.stopped or stopped)
 
 
 def _was_stopped(properties: dict[str, object]) -> bool:

@@ -22,7 +22,7 @@ class Ending:
         self.signal = signal
         self.failure = failure  # why the agent could not even be executed
         self.oom = ""  # killed by the kernel for want of memory: of how much
-        self.timed_out = False
+        self.timed_out = self.stopped = False
 
     @classmethod
     def of(cls, record: Record) -> Ending:
@@ -31,6 +31,7 @@ class Ending:
             return cls(code=127, failure=_failure(words[rec.EXEC_STAGE], words[rec.EXEC_ERRNO]))
         ending = cls()
         ending.timed_out = record.flag(rec.TIMED_OUT)
+        ending.stopped = record.flag(rec.STOPPING) and not ending.timed_out
         if words[rec.PHASE] != rec.ENDED:
             return ending
         result = os.waitstatus_to_exitcode(words[rec.WAIT_STATUS])
@@ -51,7 +52,8 @@ class Ending:
         """The fixed grammar of StatusText= at the end."""
         if self.failure:
             return f"ended: not executed: {self.failure}"
-        why = ", time limit" if self.timed_out else f", out of memory: {self.oom}" if self.oom else ""
+        why = ", time limit" if self.timed_out else ", stopped" if self.stopped else ""
+        why += f", out of memory: {self.oom}" if self.oom and not self.timed_out else ""
         if self.code is not None:
             return f"ended: exit {self.code}{why}"
         if self.signal:
@@ -77,12 +79,12 @@ class Ending:
             fields["KILD_TIMED_OUT"] = "1"
         return fields
 
-    def wire(self, stopped: bool) -> dict[str, Any]:
+    def wire(self) -> dict[str, Any]:
         return {
             "code": self.code,
             "signal": self.signal_name or None,
             "exit_code": self.exit_code() if self.code is not None or self.signal else None,
-            "stopped": stopped and not self.timed_out,
+            "stopped": self.stopped,
             "timed_out": self.timed_out,
             "oom": self.oom,
         }

@@ -39,7 +39,7 @@ def conclude(shim: Shim) -> Ending:
     if not shim.record.flag(rec.RECORDED):
         _record_end(shim, ending, deadline)
     notify.notify(f"STATUS={ending.status_text()}")
-    shim.server.say_exit(ending.wire(shim.stopping))
+    shim.server.say_exit(ending.wire())
     _dismiss_clients(shim, deadline)
     if up and cgroup.others({shim.record.words[rec.WAITER_PID]}):
         notify.notify("STOPPING=1")
@@ -51,12 +51,11 @@ def _record_end(shim: Shim, ending: Ending, deadline: float) -> None:
     _save_last_output(shim)
     executed = shim.record.words[rec.EXEC_USEC]
     lived = time.monotonic_ns() // 1000 - executed if executed else 0
-    stopped = shim.stopping and not ending.timed_out
     shim.journal.event(
         "ended",
-        ("stopped, " if stopped else "") + ending.status_text(),
+        ending.status_text(),
         5,
-        KILD_STOPPED=str(int(stopped)),
+        KILD_STOPPED=str(int(ending.stopped)),
         KILD_READY=str(int(shim.record.flag(rec.READY))),
         KILD_LIVED_USEC=str(lived),
         KILD_OFFSET=str(shim.record.end),

@@ -124,11 +124,12 @@ def give_up(shim: Shim | None) -> NoReturn:
 
 
 def end(shim: Shim) -> Ending:
-    """Tells all of the run's end; if that fails a second time, only how it ended."""
+    """Tells all of the run's end; if that fails a second time, or a stop is under way, after which nobody starts us
+    again, only how it ended."""
     try:
         return conclude(shim)
     except Exception:
-        if not shim.record.flag(rec.FAILED):
+        if not shim.record.flag(rec.FAILED) and not shim.stopping:
             shim.record.set_flag(rec.FAILED)
             raise
     ending = Ending.of(shim.record)

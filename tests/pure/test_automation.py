@@ -71,15 +71,16 @@ KILL = (2, 9)
         (unit("ended: signal KILL", "exit-code", 1, 137), "killed", 137),
         (unit("ended: signal TERM", "success", *TERM), "stopped", 143),
         (unit("ended: exit 0", "success", *TERM), "stopped", 0),
+        (unit("ended: exit 0, stopped", "signal", *KILL), "stopped", 0),
         # OOMPolicy=continue, ours: the shim sees it and says so.
         (unit("ended: signal KILL, out of memory: limit 64M, peak 64M", "exit-code", 1, 137), "oom", 137),
         # A site's OOMPolicy=stop and =kill.
         (unit("ended: signal KILL", "oom-kill", 1, 137), "oom", 137),
-        (unit("ended: signal TERM", "oom-kill", *TERM), "oom", 143),
+        (unit("ended: signal TERM, stopped", "oom-kill", *TERM), "oom", 143),
         (unit("running, agent pid 5", "oom-kill", *KILL), "oom", None),
         # A compiler below the agent was out of memory once; the agent itself ended in order.
         (unit("ended: exit 0", "oom-kill", 1, 0), "exited", 0),
-        (unit("ended: signal TERM", "timeout", *TERM), "timeout", 143),
+        (unit("ended: signal TERM, stopped", "timeout", *TERM), "timeout", 143),
         (unit("running, agent pid 5", "timeout", *KILL), "timeout", None),
         # It had ended, and what it left behind took too long: that is not its result.
         (unit("ended: exit 0", "timeout", *KILL), "exited", 0),

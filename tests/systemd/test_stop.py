@@ -11,7 +11,7 @@ def test_stop(box: Box, name: str) -> None:
     session = box.json("status", name)
     assert (session["state"], session["exit_code"], session["signal"]) == ("stopped", 143, "TERM")
     shown = box.show(name, "ActiveState", "Result", "StatusText")
-    assert shown == {"ActiveState": "inactive", "Result": "success", "StatusText": "ended: signal TERM"}
+    assert shown == {"ActiveState": "inactive", "Result": "success", "StatusText": "ended: signal TERM, stopped"}
 
 
 def test_an_agent_that_ends_in_order_keeps_its_code(box: Box, name: str) -> None:
@@ -20,6 +20,20 @@ def test_an_agent_that_ends_in_order_keeps_its_code(box: Box, name: str) -> None
     session = box.json("status", name)
     assert (session["state"], session["exit_code"]) == ("stopped", 3)
     assert "saving" in box.kildsvc("logs", name).stdout
+
+
+def test_the_shim_is_killed_when_it_has_told_the_end(box: Box, name: str) -> None:
+    """It waits for a background process to obey then; that a stop was asked for is known all the same."""
+    box.kildsvc("open", name, "--", "bash", "-c", "trap '' TERM; sleep 1000 & trap - TERM; wait")
+    box.sh(
+        """pid=$(systemctl --user show -P MainPID $1); systemctl --user stop --no-block $1
+        until systemctl --user show -P StatusText $1 | grep -q ended; do :; done
+        kill -KILL $pid; while systemctl --user is-active -q $1; do :; done""",
+        f"kild-{name}",
+    )
+    session = box.wait_ended(name)
+    assert (session["state"], session["signal"]) == ("stopped", "TERM")
+    assert box.processes("sleep 1000") == []
 
 
 def test_twice_is_harmless(box: Box, name: str) -> None:

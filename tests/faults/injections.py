@@ -14,6 +14,8 @@ from faults.observe import Watcher
 from faults.target import AGENT, Target
 from faults.world import JOURNAL, RUNTIME, World, children, group, resume, send_signal
 
+NO_MANAGER = 6  # the exit code
+
 
 class Injections:
     def __init__(self, world: World, targets: list[Target], watchers: list[Watcher]) -> None:
@@ -329,6 +331,7 @@ class Injections:
             self.world.violation(f"open of an agent that ends with {code} gave {answer.code}: {said}")
         elif answer.code != 5:
             self.world.note(f"open {name} gave {answer.code}: {said.strip()}")
+            self.world.given_up += [name] * (answer.code == NO_MANAGER)
         await self._destroy(name)
         return True
 

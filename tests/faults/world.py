@@ -42,6 +42,7 @@ class World:
     violations: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # faults by kind
     figures: Counter[str] = field(default_factory=Counter)
+    given_up: list[str] = field(default_factory=list)  # sessions whose open had no answer from the manager
     blind: list[tuple[float, float]] = field(default_factory=list)  # when journald may have lost something
     tasks: set["asyncio.Task[Any]"] = field(default_factory=set)
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from box import Box
+from box import Box, wait_until
 
 OLD = """
 import subprocess, sys, kildsvc
@@ -119,3 +119,21 @@ def test_setup_and_back(box: Box) -> None:
     assert wanted(box) == before
     assert box.sh("systemctl --user is-active kildsvc-gc.timer || :") == "inactive\n"
     assert box.kildsvc("setup", "--remove").stdout == "nothing was set up\n"
+
+
+def test_what_was_running_comes_back(box: Box) -> None:
+    box.kildsvc("setup", "--restore")
+    try:
+        box.kildsvc("open", "goes-on", "--", "sleep", "1000")
+        box.kildsvc("open", "is-over", "--grace", "0", "--", "true")
+        box.kildsvc("open", "was-stopped", "--", "sleep", "1000")
+        box.kildsvc("stop", "was-stopped")
+        box.restart_manager()
+        wait_until(
+            "it has been restored", lambda: box.sh("systemctl --user is-active kildsvc-restore || :") == "active\n"
+        )
+        states = {one["name"]: one["state"] for one in box.json("list")}
+        assert states == {"goes-on": "running", "is-over": "exited", "was-stopped": "stopped"}
+    finally:
+        box.kildsvc("setup", "--remove")
+        box.sh("rm -rf ~/.config/systemd")

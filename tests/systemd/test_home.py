@@ -122,18 +122,29 @@ def test_setup_and_back(box: Box) -> None:
 
 
 def test_what_was_running_comes_back(box: Box) -> None:
-    box.kildsvc("setup", "--restore")
+    """With units that a package has installed for everybody: they are enabled, and that is all."""
+    shipped = box.python("from kildsvc.operations.setup import SHIPPED; print(SHIPPED)").strip()
+    place = "/usr/local/lib/systemd/user"
+    box.root(
+        "sh", "-c", f"mkdir -p {place}; cp {shipped}/* {place}; sed -i 's:/usr/bin/kildsvc:{box.kild}:' {place}/*"
+    )
     try:
-        box.kildsvc("open", "goes-on", "--", "sleep", "1000")
-        box.kildsvc("open", "is-over", "--grace", "0", "--", "true")
-        box.kildsvc("open", "was-stopped", "--", "sleep", "1000")
-        box.kildsvc("stop", "was-stopped")
+        said = box.kildsvc("setup", "--restore").stdout.splitlines()
+        assert [line.split()[0] for line in said] == ["enabled", "started", "enabled"]
+        box.python(
+            "import kildsvc\n"
+            "for name in ('goes-on', 'was-stopped'): kildsvc.open(name, ['sleep', '1000'], grace=0)\n"
+            "kildsvc.open('is-over', ['true'], grace=0); kildsvc.stop('was-stopped')"
+        )
         box.restart_manager()
         wait_until(
             "it has been restored", lambda: box.sh("systemctl --user is-active kildsvc-restore || :") == "active\n"
         )
         states = {one["name"]: one["state"] for one in box.json("list")}
         assert states == {"goes-on": "running", "is-over": "exited", "was-stopped": "stopped"}
+        assert (
+            box.kildsvc("setup", "--remove").stdout == "disabled kildsvc-gc.timer\ndisabled kildsvc-restore.service\n"
+        )
     finally:
-        box.kildsvc("setup", "--remove")
-        box.sh("rm -rf ~/.config/systemd")
+        box.root("rm", "-r", place)
+        box.sh("rm -rf ~/.config/systemd; systemctl --user daemon-reload")

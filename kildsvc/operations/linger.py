@@ -10,22 +10,21 @@ ANSWER_SEC = 10
 
 def enable_linger() -> str:
     """Empty when it is done; else the command that root must give: polkit decides who may do it for himself."""
-    if _loginctl("enable-linger") and lingers():
-        return ""
-    return remedy()
+    _loginctl("enable-linger")  # which may say that it failed when only what comes after has
+    return "" if lingers() else remedy()
 
 
 def remedy() -> str:
     return f"sudo loginctl enable-linger {os.getuid()}"
 
 
-def disable_linger() -> bool:
-    return _loginctl("disable-linger")
+def disable_linger() -> None:
+    _loginctl("disable-linger")
 
 
-def _loginctl(verb: str) -> bool:
+def _loginctl(verb: str) -> None:
     try:
-        done = subprocess.run(
+        subprocess.run(
             ["loginctl", "--no-ask-password", verb],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -33,5 +32,4 @@ def _loginctl(verb: str) -> bool:
             timeout=ANSWER_SEC,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+        pass

@@ -110,7 +110,8 @@ def remove() -> Iterator[str]:
         manager.reload()
     if record.linger:
         disable_linger()
-        yield "disabled lingering: sessions end when you log out"
+        if not lingers():
+            yield "disabled lingering: sessions end when you log out"
     cursor_file().unlink(missing_ok=True)
     _record_file().unlink(missing_ok=True)
 

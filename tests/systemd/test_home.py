@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from box import Box
+from box import Box, wait_until
 
 OLD = """
 import subprocess, sys, kildsvc
@@ -119,3 +119,32 @@ def test_setup_and_back(box: Box) -> None:
     assert wanted(box) == before
     assert box.sh("systemctl --user is-active kildsvc-gc.timer || :") == "inactive\n"
     assert box.kildsvc("setup", "--remove").stdout == "nothing was set up\n"
+
+
+def test_what_was_running_comes_back(box: Box) -> None:
+    """With units that a package has installed for everybody: they are enabled, and that is all."""
+    shipped = box.python("from kildsvc.operations.setup import SHIPPED; print(SHIPPED)").strip()
+    place = "/usr/local/lib/systemd/user"
+    box.root(
+        "sh", "-c", f"mkdir -p {place}; cp {shipped}/* {place}; sed -i 's:/usr/bin/kildsvc:{box.kild}:' {place}/*"
+    )
+    try:
+        said = box.kildsvc("setup", "--restore").stdout.splitlines()
+        assert [line.split()[0] for line in said] == ["enabled", "started", "enabled"]
+        box.python(
+            "import kildsvc\n"
+            "for name in ('goes-on', 'was-stopped'): kildsvc.open(name, ['sleep', '1000'], grace=0)\n"
+            "kildsvc.open('is-over', ['true'], grace=0); kildsvc.stop('was-stopped')"
+        )
+        box.restart_manager()
+        wait_until(
+            "it has been restored", lambda: box.sh("systemctl --user is-active kildsvc-restore || :") == "active\n"
+        )
+        states = {one["name"]: one["state"] for one in box.json("list")}
+        assert states == {"goes-on": "running", "is-over": "exited", "was-stopped": "stopped"}
+        assert (
+            box.kildsvc("setup", "--remove").stdout == "disabled kildsvc-gc.timer\ndisabled kildsvc-restore.service\n"
+        )
+    finally:
+        box.root("rm", "-r", place)
+        box.sh("rm -rf ~/.config/systemd; systemctl --user daemon-reload")

@@ -57,31 +57,32 @@ def test_each_event_once(box: Box) -> None:
     try:
         wait_until("it is on the bus", lambda: "Notif" in box.sh("busctl --user --no-legend list | grep Notif || :"))
         box.kildsvc("setup", "--notify")
-        box.kildsvc("open", "a", "--", "bash", "-c", r"read x; printf '\a'; read y; exit 3")
-        box.kildsvc("open", "quiet", "--no-notify", "--", "sh", "-c", "read x; exit 4")
+        box.python(
+            "import kildsvc, sys\n"
+            "kildsvc.open('a', ['bash', '-c', sys.argv[1]], grace=0)\n"
+            "kildsvc.open('quiet', ['sh', '-c', 'read x; exit 4'], grace=0, notify=False)\n",
+            r"read x; printf '\a'; read y; exit 3",
+        )
         box.kildsvc("send", "a", "--enter", "")
         wait_told(box, "a|bell")
-        box.kildsvc("mark", "a", "working")
         box.kildsvc("mark", "a", "waiting", '<b>$(touch ~/work/owned)`&\x1b[2J"')
         wait_told(box, "a|waiting")
         # Neither repeated nor lost: not by a restart, nor while it is down, nor when it is killed.
         box.sh("systemctl --user restart kildsvc-notify; systemctl --user stop kildsvc-notify")
-        box.kildsvc("send", "a", "--enter", "")
-        box.kildsvc("send", "quiet", "--enter", "")
-        box.wait_ended("a")
-        box.wait_ended("quiet")
+        box.sh("for name in quiet a; do $1 send $name --enter ''; $1 wait $name; done || :", box.kild)
         box.sh("systemctl --user start kildsvc-notify")
         wait_told(box, "a|ended")
-        box.sh("systemctl --user kill -s KILL kildsvc-notify; systemctl --user stop kildsvc-notify")
-        box.sh("systemctl --user start kildsvc-notify")
+        box.sh("c='systemctl --user'; u=kildsvc-notify; $c kill -s KILL $u; $c stop $u; $c start $u")
         # What it has begun to tell when it is stopped, it tells to the end.
         box.kildsvc("open", "slow", "--grace", "0", "--", "true")
         wait_until("it is at it", lambda: box.sh("ls ~/work/slow 2>/dev/null || :"))
         box.sh("systemctl --user restart kildsvc-notify")
         assert lines(box, "told")[-1] == "slow is done"
-        box.kildsvc("open", "halted", "--", "sleep", "1000")
-        box.kildsvc("stop", "halted")
-        box.kildsvc("open", "last", "--grace", "0", "--", "sh", "-c", "kill -9 $$")
+        box.python(
+            "import kildsvc\n"
+            "kildsvc.open('halted', ['sleep', '1000'], grace=0).stop()\n"
+            "kildsvc.open('last', ['sh', '-c', 'kill -9 $$'], grace=0)"
+        )
         wait_told(box, "last|ended")
         waiting = 'waiting: <b>$(touch ~/work/owned)`& [2J"'
         assert Counter(lines(box, "told")) == Counter(

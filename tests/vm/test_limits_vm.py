@@ -81,3 +81,9 @@ def test_cpu_tasks_and_all_sessions_together(box: Box, name: str) -> None:
     assert [line.split()[1] for line in shown.splitlines() if line.split()[0] in ("cpu", "tasks")] == ["none", "100"]
     box.kildsvc("pause", name)
     assert box.json("status", name)["state"] == "paused", "also in a group with controllers"
+
+
+def test_the_doctor_finds_the_controllers(box: Box) -> None:
+    found = {one["name"]: one for one in box.json("doctor")["checks"]}
+    assert found["cgroups"]["severity"] == "ok"
+    assert all(name in found["cgroups"]["found"] for name in ("cpu", "io", "memory", "pids"))

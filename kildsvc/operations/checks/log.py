@@ -11,14 +11,14 @@ from kildsvc.operations.checks.found import Found, fail, ok, warn
 # Ten sessions that print without a pause send this many entries a second together.
 ENOUGH = 40
 ASK_SEC = 10
-_CONFIG = "/etc/systemd/journald.conf.d/kildsvc.conf"
+_CONFIG = "/etc/systemd/journald.conf.d"
 _RAISE = (
-    f"as root: mkdir -p {os.path.dirname(_CONFIG)} && printf '[Journal]\\nRateLimitIntervalSec=30s\\n"
-    f"RateLimitBurst=100000\\n' >{_CONFIG} && systemctl restart systemd-journald"
+    f"as root: mkdir -p {_CONFIG} && printf '[Journal]\\nRateLimitIntervalSec=30s\\nRateLimitBurst=100000\\n'"
+    f" >{_CONFIG}/kildsvc-rate.conf && systemctl restart systemd-journald"
 )
 _KEEP = (
-    f"as root: mkdir -p /var/log/journal {os.path.dirname(_CONFIG)} && printf '[Journal]\\nStorage=persistent\\n' "
-    f">{_CONFIG} && systemctl restart systemd-journald && journalctl --flush"
+    f"as root: mkdir -p /var/log/journal {_CONFIG} && printf '[Journal]\\nStorage=persistent\\n'"
+    f" >{_CONFIG}/kildsvc-storage.conf && systemctl restart systemd-journald && journalctl --flush"
 )
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -30,13 +30,13 @@ def readable() -> Found:
 
 
 def kept() -> Found:
-    """journald moves what it has in /run to the disk, and removes it there, where it keeps anything on the disk."""
+    """Where journald keeps anything on the disk, it moves what it has in /run to there, directory and all."""
     machine = _read("/etc/machine-id").strip()
     if not machine:
         return fail(
             "there is no machine id", "as root: systemd-machine-id-setup && systemctl restart systemd-journald"
         )
-    if any(Path("/run/log/journal", machine).glob("*.journal")):
+    if Path("/run/log/journal", machine).is_dir():
         return warn("it is in memory only, and ends with this boot", _KEEP)
     if not Path("/var/log/journal", machine).is_dir():
         return fail("there is none", "as root: systemctl start systemd-journald")

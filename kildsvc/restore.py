@@ -3,6 +3,7 @@
 from typing import Any
 
 from kildsvc import screen
+from kildsvc.plain_screen import PlainScreen
 from kildsvc.screen import Screen
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.queries import QUERY
@@ -33,11 +34,11 @@ class Past:
         modes.feed(bytes(self._data))
         return modes
 
-    def screen(self, history: int = screen.HISTORY) -> Screen:
+    def screen(self, history: int = screen.HISTORY) -> Screen | PlainScreen:
         """The screen at the end of the past, fed at the sizes the terminal had."""
         sizes = self._about.get("sizes") or [[0, self._about.get("rows", 24), self._about.get("cols", 80)]]
         _, rows, cols = sizes[0]
-        result = Screen(rows, cols, history)
+        result = (Screen if screen.AVAILABLE else PlainScreen)(rows, cols, history)
         if self._pinned:
             result.feed(self._pinned + b"\x1b[?1049h")
         at = self._start
@@ -60,6 +61,7 @@ class Past:
             data = (self._pinned + switch.encode() if self._pinned else switch.encode()) + begin.setting()
             return clear.encode() + data + QUERY.sub(b"", bytes(self._data))
         result = self.screen()
+        assert isinstance(result, Screen)
         result.resize(rows, cols)
         text = clear + result.history_drawing() + "\x1b[H" + result.drawing()
         return text.encode(errors="replace") + modes.setting()

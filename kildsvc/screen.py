@@ -11,7 +11,7 @@ from typing import Any
 
 try:
     from avt import Vt
-except ImportError:  # Debian has no package of it: attach replays the output itself then
+except ImportError:  # Debian has no package of it: attach replays the output itself then, see plain_screen.py
     Vt = None
 
 AVAILABLE = Vt is not None

@@ -94,6 +94,8 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     before = box.files()
     box.apt("install", f"/srv/{deb.name}")
     assert box.kildsvc("--version").stdout == f"kildsvc {version()}\n"
+    box.kildsvc("doctor")
+    assert box.kildsvc("setup").stdout.startswith("enabled kildsvc-gc.timer"), "the package has the units"
     script = "echo from the agent; while read -r line; do echo got $line; done"
     box.kildsvc("open", "work", "--", "bash", "-c", script)
     agent = box.agent_pid("work")
@@ -101,6 +103,7 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     assert "running, agent pid" in box.run("systemctl", "--user", "status", "kild-work").stdout
     wait_until("the journal has its output", lambda: "from the agent" in box.journal("work"))
     talk(box, b"one")
+    assert box.kildsvc("screen", "work").stdout.splitlines() == ["from the agent", "one", "got one"]
 
     box.apt("install", f"/srv/{newer.name}")
     assert box.kildsvc("--version").stdout == "kildsvc 99.0\n"
@@ -110,6 +113,8 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     talk(box, b"three")
     box.kildsvc("open", "later", "--", "sleep", "1000")
     assert "later: stopped" in box.kildsvc("stop", "later").stdout
+
+    box.kildsvc("setup", "--remove")
 
     # What runs is the user's: it goes on without the package, and systemctl has all that is needed to end it.
     box.apt("purge", "kildsvc")

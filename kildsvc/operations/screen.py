@@ -4,7 +4,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from kildsvc import keys, model, screen, store
+from kildsvc import keys, model, store
 from kildsvc.attach import Disconnected
 from kildsvc.errors import KildError, NotRunning, Paused, UsageError
 from kildsvc.operations import sessions
@@ -37,8 +37,6 @@ class Shown:
 
 def show(name: str, history: int) -> Shown:
     """The session's screen as it is, or as it was when the session ended."""
-    if not screen.AVAILABLE:
-        raise KildError("the terminal engine is not installed", "pip install pyavt")
     past = _past(name)
     modes = past.modes()
     result = past.screen(history)
@@ -50,7 +48,7 @@ def show(name: str, history: int) -> Shown:
         rows=rows,
         cols=cols,
         cursor=(row, col),
-        cursor_visible=visible,
+        cursor_visible=visible and 25 not in modes.private,
         title=modes.title,
         alternate=bool(modes.alternate),
         ansi=result.drawing(),

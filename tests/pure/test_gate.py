@@ -204,7 +204,8 @@ def test_importing_the_package_costs_nothing() -> None:
 
 
 def test_every_package_is_installed() -> None:
-    packages = {module_of(path) for path in SOURCES if path.name == "__init__.py"}
+    # A directory of data is a package too, to setuptools.
+    packages = {module_of(path) for path in SOURCES if path.name == "__init__.py"} | {"kildsvc.units"}
     assert set(tomllib.loads((REPO / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]) == packages
 
 

@@ -29,7 +29,7 @@ def note_command(name: str, text: tuple[str, ...], as_json: bool) -> int:
 def label_command(name: str, changes: tuple[str, ...], as_json: bool) -> int:
     """Set labels of session NAME, or with KEY- remove one. Without any, print them."""
     from kildsvc import api
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     removed = tuple(item for item in changes if item.endswith("-") and "=" not in item)
     labels = parse_labels(tuple(item for item in changes if item not in removed))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kildsvc import model
-from kildsvc.cli import render
+from kildsvc.cli import looks, render
 from kildsvc.cli.options import DURATION, json_option, opening, seconds, session_options
 from kildsvc.errors import KildError, UsageError
 from kildsvc.model import Waited
@@ -55,7 +55,7 @@ def wait_command(
             async with aclosing(api.waiting(names, condition, seconds(timeout), one)) as stream:
                 async for result in stream:
                     hint = _wait_again(names, results, one, timeout, until) if result.reason == "timeout" else ""
-                    render.waited(result, hint, as_json)
+                    looks.waited(result, hint, as_json)
                     if not as_json:
                         _tell_why(result)
                     results.append(result)
@@ -95,7 +95,7 @@ async def _progress(name: str, count: int) -> None:
         await asyncio.sleep(PROGRESS_SEC)
         try:
             render.progress(
-                f"{render.duration(time.monotonic() - began)}: {render.signs_of_life(status(name))}{others}"
+                f"{render.duration(time.monotonic() - began)}: {looks.signs_of_life(status(name))}{others}"
             )
         except KildError:
             pass  # the wait itself tells
@@ -121,7 +121,7 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
         if not since:
             raise UsageError("--no-follow needs --since", "kildsvc events --no-follow --since today")
         for event in past_events(list(names), since):
-            render.event(event, as_json)
+            looks.event(event, as_json)
         return 0
 
     import asyncio
@@ -131,7 +131,7 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
     async def follow() -> None:
         async with aclosing(api.events(*names, since=since)) as stream:
             async for event in stream:
-                render.event(event, as_json)
+                looks.event(event, as_json)
 
     asyncio.run(follow())
     return 0
@@ -153,13 +153,14 @@ def run_command(
     one kills it. Exit code 125: failures of our own.
     """
     from kildsvc import api
+    from kildsvc.cli.output import Output
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
 
     opened = api.open(name, command, grace=0, **opening(options))
     for warning in opened.warnings:
         render.note(warning)
-    with render.Output(raw or os.isatty(1)) as output:
+    with Output(raw or os.isatty(1)) as output:
         foreground = Foreground(name, opened.run, output.write, render.note, detach_on_hup)
         ended = foreground.stream()
     if foreground.missing:

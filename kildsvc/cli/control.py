@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import looks, render
 from kildsvc.cli.options import best_effort_option, json_option, limit_options
 from kildsvc.model import Session
 
@@ -27,7 +27,7 @@ def limit_command(name: str, limits: dict[str, str], best_effort: bool, as_json:
     if as_json:
         render.document(changed.session.to_json())
     else:
-        render.limits(changed.session)
+        looks.limits(changed.session)
     return 0
 
 
@@ -57,5 +57,5 @@ def _each(change: Callable[..., list[Session]], names: tuple[str, ...], as_json:
         render.document([session.to_json() for session in changed])
         return 0
     for session in changed:
-        render.say(f"{session.name}: {render.state(session)}")
+        render.say(f"{session.name}: {looks.state(session)}")
     return 0

@@ -104,7 +104,7 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
 def opening(options: dict[str, Any]) -> dict[str, Any]:
     """What the options above say, as the keywords of `api.open`. Raises UsageError."""
     from kildsvc.environment import parse_assignments
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     rows, cols = terminal.size(1)
     return {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import looks, render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import JournalUnreadable, UsageError
 from kildsvc.model import STATES, Session
@@ -26,7 +26,7 @@ def status_command(name: str, as_json: bool) -> int:
     if as_json:
         render.document(session.to_json())
     else:
-        render.details(session)
+        looks.details(session)
     return 0 if session.alive else 3
 
 
@@ -49,7 +49,7 @@ def list_command(
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
     from kildsvc import api
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
 
@@ -63,7 +63,7 @@ def list_command(
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
-        render.table(sessions, wide)
+        looks.table(sessions, wide)
     elif state or label or cwd or agent:
         render.note("no session is so")
     else:
@@ -85,7 +85,7 @@ def _watch(find: Callable[[], list[Session]], wide: bool, as_json: bool) -> None
                     render.line([session.to_json() for session in sessions])
                 else:
                     render.clear_screen()
-                    render.table(sessions, wide)
+                    looks.table(sessions, wide)
 
     asyncio.run(follow())
 

@@ -16,7 +16,8 @@ from kildsvc.errors import (
     KildError,
     StoppedWhileStarting,
 )
-from kildsvc.model import Launch, Metadata, Worktree, keeper_of, unit_of
+from kildsvc.launch import Launch
+from kildsvc.model import Metadata, Worktree, keeper_of, unit_of
 from kildsvc.operations import limit, sessions
 from kildsvc.operations.confine import SET_UP_FAILED, confine
 from kildsvc.operations.resolve import Request, Resolved, resolve

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kildsvc import model
-from kildsvc.cli import looks, render
+from kildsvc.cli import looks, offers, render
 from kildsvc.cli.options import DURATION, json_option, opening, seconds, session_options
 from kildsvc.errors import KildError, UsageError
 from kildsvc.model import Waited
@@ -20,7 +20,7 @@ PROGRESS_SEC = 1.0
 
 
 @click.command("wait")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @click.option("--any", "one", is_flag=True, help="Until one of them is.")
 @click.option("--all", "every", is_flag=True, help="Until all of them are.  [default]")
 @click.option("--timeout", type=DURATION, help="Wait no longer than this, e.g. 10m.")
@@ -102,7 +102,7 @@ async def _progress(name: str, count: int) -> None:
 
 
 @click.command("events")
-@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.argument("names", shell_complete=offers.any_session, nargs=-1, metavar="[NAME…]")
 @click.option("--since", metavar="CURSOR|TIME", help="Begin after this cursor, or at a time such as '10 min ago'.")
 @click.option("--no-follow", is_flag=True, help="Only what has happened until now; needs --since.")
 @json_option
@@ -138,8 +138,8 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False})
-@click.argument("name")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("name", shell_complete=offers.ended)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=offers.command)
 @session_options
 @click.option("--rm", "remove", is_flag=True, help="Forget the session when it has ended.")
 @click.option("--detach-on-hup", is_flag=True, help="It goes on when this terminal is closed.")
@@ -183,7 +183,7 @@ def _tell_why(result: Waited) -> None:
 
 
 @click.command("mark")
-@click.argument("words", nargs=-1, metavar="[NAME] working|waiting|done [TEXT]")
+@click.argument("words", shell_complete=offers.marks, nargs=-1, metavar="[NAME] working|waiting|done [TEXT]")
 @json_option
 def mark_command(words: tuple[str, ...], as_json: bool) -> int:
     """Say what the agent of a session is doing; for the agent's own hooks.

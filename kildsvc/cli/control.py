@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import click
 
-from kildsvc.cli import looks, render
+from kildsvc.cli import looks, offers, render
 from kildsvc.cli.options import best_effort_option, json_option, limit_options
 from kildsvc.model import Session
 
 
 @click.command("limit")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.alive)
 @limit_options
 @best_effort_option
 @json_option
@@ -32,7 +32,7 @@ def limit_command(name: str, limits: dict[str, str], best_effort: bool, as_json:
 
 
 @click.command("pause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @json_option
 def pause_command(names: tuple[str, ...], as_json: bool) -> int:
     """Freeze sessions: they use no CPU until `unpause`, and do not notice."""
@@ -42,7 +42,7 @@ def pause_command(names: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command("unpause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @json_option
 def unpause_command(names: tuple[str, ...], as_json: bool) -> int:
     """Let paused sessions go on."""

@@ -34,6 +34,8 @@ _COMMANDS = {
     "label": "about",
     "rename": "about",
     "config": "config",
+    "help": "help",
+    "completion": "completion",
     "cd": "worktree",
     "diff": "worktree",
     "commits": "worktree",
@@ -78,6 +80,11 @@ def kildsvc() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns its exit code. Nothing but one line reaches the user when it fails."""
+    if arguments[:1] == ["__complete"]:
+        from kildsvc.cli.completion import answer
+
+        answer(kildsvc, arguments[1:])
+        return 0
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in ours
     own_failure = _OWN_FAILURE if ours[:1] and ours[0] in _PASS_EXIT_CODE else None

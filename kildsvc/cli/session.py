@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kildsvc.chord import DEFAULT, Chord
-from kildsvc.cli import render
+from kildsvc.cli import offers, render
 from kildsvc.cli.options import DURATION, agent_options, json_option, opening, seconds, session_options
 from kildsvc.errors import UsageError
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command("open", context_settings={"ignore_unknown_options": False})
-@click.argument("name", required=False)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("name", shell_complete=offers.ended, required=False)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=offers.command)
 @agent_options
 @session_options
 @click.option("--all", "everything", is_flag=True, help="Bring back what was running before a reboot.")
@@ -88,7 +88,7 @@ def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:
 
 
 @click.command("attach")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.alive)
 @click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
 @click.option("--detach-keys", metavar="KEYS", help=f"Keys that detach.  [default: {DEFAULT}]")
 def attach_command(name: str, read_only: bool, detach_keys: str | None) -> int:
@@ -127,7 +127,7 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
 
 
 @click.command("stop")
-@click.argument("names", nargs=-1, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, metavar="NAME…")
 @click.option("--all", "everything", is_flag=True, help="Every running session, but the one you are in.")
 @json_option
 def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int:
@@ -150,7 +150,7 @@ def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int
 
 
 @click.command("destroy")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.option("--force", is_flag=True, help="Stop it first when it is running; lose work that is nowhere else.")
 @json_option
 def destroy_command(name: str, force: bool, as_json: bool) -> int:

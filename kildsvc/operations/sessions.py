@@ -207,9 +207,11 @@ def _comes_back(manager: Manager, session: Session) -> int | None:
 
 
 def _of_old(unloaded: dict[str, Metadata]) -> list[Session]:
+    if not unloaded:
+        return []
     from kildsvc.operations.history import last_runs  # not above: the journal is not asked about what lives
 
-    return last_runs(unloaded) if unloaded else []
+    return last_runs(unloaded)
 
 
 def span(start: float | None, end: float | None) -> float | None:

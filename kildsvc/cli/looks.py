@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kildsvc import model
 from kildsvc.cli import render
-from kildsvc.cli.render import duration, home_short, say
+from kildsvc.cli.render import brief, duration, home_short, say
 from kildsvc.model import Event, Session, Waited
 from kildsvc.shim.sizes import size
 
@@ -27,6 +27,10 @@ _COLOURS = {
     model.UNOBSERVED: "yellow",
     model.LOST: "yellow",
 }
+
+
+def _colour(session: Session) -> str | None:
+    return "red" if session.state == model.EXITED and session.exit_code else _COLOURS.get(session.state)
 
 
 def waited(result: Waited, hint: str, as_json: bool) -> None:
@@ -50,7 +54,8 @@ def event(happened: Event, as_json: bool) -> None:
         render.line(happened.to_json())
         return
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(happened.time))
-    say(f"{at}  {happened.name}  {happened.event}  {happened.text}".rstrip())
+    text = happened.text.removeprefix(happened.event).removeprefix(": ")
+    say(f"{at}  {happened.name:<12}  {happened.event:<9}  {text}".rstrip())
 
 
 def signs_of_life(session: Session) -> str:
@@ -74,7 +79,7 @@ def state(session: Session) -> str:
     return session.state
 
 
-def when(session: Session, now: float) -> str:
+def when(session: Session, now: float, duration: Callable[[float], str] = duration) -> str:
     if session.alive:
         return f"for {duration(now - session.started)}" if session.started else ""
     if session.ended:
@@ -82,39 +87,36 @@ def when(session: Session, now: float) -> str:
     return "before boot" if session.before_boot else ""
 
 
-def table(sessions: list[Session], wide: bool = False) -> None:
+def table(sessions: list[Session], wide: bool = False, numbered: bool = False) -> None:
     now = time.time()
-    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "BRANCH", "DIRECTORY"]
+    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "BRANCH", "DIRECTORY", "NOTE"]
     head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
     rows = [
         [
             session.name,
             state(session),
-            when(session, now),
+            when(session, now, brief),
             str(session.pid or ""),
-            duration(session.idle) if session.idle is not None else "",
+            brief(session.idle) if session.idle is not None else "",
             session.mark.state if session.mark and session.alive else "",
             _of(session, "memory", session.memory, size),
             shlex.join(session.command),
             session.worktree.branch if session.worktree else "",
-            home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
+            home_short(session.cwd),
+            session.note,
             *(_word(session.word) if wide else ()),
         ]
         for session in sessions
     ]
-    # Columns that nobody has anything for are left out.
-    keep = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    widths = {i: max(len(line[i]) for line in [head, *rows]) for i in keep}
-    width = render.width()
-    command = head.index("COMMAND")
-    if width and command in widths:
-        spare = width - sum(widths[i] + 2 for i in keep if i != command)
-        widths[command] = min(widths[command], max(12, spare))
-    say("  ".join(head[i].ljust(widths[i]) for i in keep).rstrip())
-    for session, row in zip(sessions, rows, strict=True):
-        cells = {i: render.fit(row[i], widths[i]) for i in keep}
-        cells[1] = render.colour(cells[1], _COLOURS.get(session.state))
-        say("  ".join(cells[i] for i in keep).rstrip())
+    if numbered:
+        head, rows = ["", *head], [[str(number), *row] for number, row in enumerate(rows, 1)]
+    render.columns(
+        head,
+        rows,
+        give_way=["COMMAND", "DIRECTORY", "BRANCH", "NOTE", "LAST MESSAGE", "MODEL", "TOKENS"],
+        drop=["PID", "MESSAGES", "COST", "MEMORY", "BRANCH", "DIRECTORY", "NOTE", "SILENT", "WHEN"],
+        colours={"STATE": [_colour(session) for session in sessions]},
+    )
 
 
 def agents(found: "list[Installed]") -> None:
@@ -123,13 +125,13 @@ def agents(found: "list[Installed]") -> None:
         [
             f"{one.name} (default)" if one.default else one.name,
             one.version or "",
-            one.path or f"no '{one.command}' in PATH",
+            home_short(one.path) if one.path else f"no '{one.command}' in PATH",
             "yes" if one.can_resume else "no",
             "yes" if one.can_yolo else "no",
         ]
         for one in found
     ]
-    render.columns(head, rows)
+    render.columns(head, rows, give_way=["FOUND", "VERSION"])
 
 
 def _word(word: model.Word | None) -> list[str]:
@@ -170,7 +172,7 @@ def number(count: int) -> str:
 
 def details(session: Session) -> None:
     now = time.time()
-    colour = _COLOURS.get(session.state)
+    colour = _colour(session)
     dot, shown = render.colour("●", colour), render.colour(state(session), colour)
     say(f"{dot} {session.name}: {shown} {when(session, now)}".rstrip())
     tree = session.worktree
@@ -202,9 +204,10 @@ def details(session: Session) -> None:
         **dict(zip(("model", "messages", "tokens", "cost", "says"), _word(session.word), strict=True)),
         "active": f"{duration(now - session.word.last_activity)} ago" if session.word else "",
     }
-    for label, value in lines.items():
-        if value:
-            say(f"  {label + ':':<8} {value}")
+    told = {label: value for label, value in lines.items() if value}
+    width = max(map(len, told)) + 1
+    for label, value in told.items():
+        say(f"  {label + ':':<{width}} {value}")
 
 
 def _limit(session: Session, name: str) -> float | None:
@@ -235,7 +238,11 @@ def _cpu(session: Session) -> str:
     if session.cpu is None:
         return ""
     most = _limit(session, "cpu")
-    since = f", {session.cpu_since_output:.2f} s of it since the last output" if session.cpu_since_output else ""
+    since = (
+        f", {session.cpu_since_output:.2f} s of it since the last output"
+        if (session.cpu_since_output or 0) >= 0.01
+        else ""
+    )
     return f"{session.cpu:.2f} s{since}" + (f", at most {most:g}%" if most is not None else "")
 
 
@@ -255,12 +262,10 @@ def limits(session: Session) -> None:
         "runtime": duration(session.duration or 0),
     }
     rows = [
-        (name.replace("_", "-"), "none" if value is None else shows.get(name, str)(value), uses.get(name, ""))
+        [name.replace("_", "-"), "none" if value is None else shows.get(name, str)(value), uses.get(name, "")]
         for name, value in (session.limits or {}).items()
     ]
-    widths = [max(len(row[i]) for row in [*rows, _LIMIT_HEAD]) for i in range(3)]
-    for row in [_LIMIT_HEAD, *rows]:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    render.columns(["LIMIT", "VALUE", "USED"], rows)
     if session.oom_kills:
         say(killed(session.oom_kills))
 
@@ -269,6 +274,3 @@ def _mark(mark: model.Mark | None, now: float) -> str:
     if not mark:
         return ""
     return f"{mark.state}{': ' if mark.text else ''}{mark.text} ({duration(now - mark.at)} ago)"
-
-
-_LIMIT_HEAD = ("LIMIT", "VALUE", "USED")

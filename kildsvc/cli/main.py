@@ -34,8 +34,6 @@ _COMMANDS = {
     "label": "about",
     "rename": "about",
     "config": "config",
-    "help": "help",
-    "completion": "completion",
     "cd": "worktree",
     "diff": "worktree",
     "commits": "worktree",
@@ -47,6 +45,8 @@ _COMMANDS = {
     "gc": "home",
     "setup": "home",
     "notify": "home",
+    "completion": "completion",
+    "help": "help",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
@@ -66,6 +66,16 @@ class LazyGroup(click.Group):
         command = getattr(module, f"{name}_command")
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and not self.get_command(ctx, args[0]):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], [*_COMMANDS, *_ALIASES], 1)
+            ctx.fail(f"there is no command '{args[0]}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -44,6 +44,7 @@ def open_command(
     sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
+    from kildsvc.cli import spinner
     from kildsvc.errors import AlreadyRunning
 
     if attach and as_json:
@@ -52,6 +53,7 @@ def open_command(
         return _open_all(name, options["resume"], as_json)
     if not name:
         raise UsageError("which session?", "kildsvc open NAME …")
+    spinner.install()
     try:
         opened = api.open(name, command, grace=seconds(grace), **opening(options), _plan=plan)
     except AlreadyRunning:
@@ -88,16 +90,21 @@ def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:
 
 
 @click.command("attach")
-@click.argument("name", shell_complete=offers.alive)
+@click.argument("name", shell_complete=offers.alive, required=False)
 @click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
 @click.option("--detach-keys", metavar="KEYS", help=f"Keys that detach.  [default: {DEFAULT}]")
-def attach_command(name: str, read_only: bool, detach_keys: str | None) -> int:
+def attach_command(name: str | None, read_only: bool, detach_keys: str | None) -> int:
     """Join the terminal of session NAME.
+
+    Without NAME, of the only one that is running, or of the one you choose from a list. The SSH agent that the
+    session was opened with becomes the one you have now.
 
     Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
     failed.
     """
-    return _attach(name, read_only, detach_keys)
+    from kildsvc.cli.choose import choose
+
+    return _attach(name or choose(), read_only, detach_keys)
 
 
 def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:

@@ -127,7 +127,7 @@ def logs_command(
                 sys.stdout.buffer.flush()
         else:
             for line in logs.text_lines(query):
-                click.echo(line)
+                render.say(line)
     except JournalUnreadable as error:
         output = logs.saved_output(name)
         if output is None:

@@ -118,7 +118,9 @@ def stats_command(names: tuple[str, ...], as_json: bool) -> int:
         if not one.problem:
             rows.append([one.name, one.branch or "(none)", one.base, *numbers, f"+{one.added} -{one.deleted}"])
     if rows:
-        render.columns(["NAME", "BRANCH", "BASE", "AHEAD", "BEHIND", "DIRTY", "FILES", "LINES"], rows)
+        render.columns(
+            ["NAME", "BRANCH", "BASE", "AHEAD", "BEHIND", "DIRTY", "FILES", "LINES"], rows, ["BRANCH", "BASE"]
+        )
     elif not found:
         render.note("no session has a worktree; 'kildsvc create NAME -- COMMAND' makes one")
     for one in found:
@@ -140,7 +142,7 @@ def overlaps_command(as_json: bool) -> int:
         render.document([one.to_json() for one in found])
     elif found:
         rows = [[one.file, ", ".join(one.sessions), render.home_short(one.repo)] for one in found]
-        render.columns(["FILE", "SESSIONS", "REPOSITORY"], rows)
+        render.columns(["FILE", "SESSIONS", "REPOSITORY"], rows, ["FILE", "SESSIONS", "REPOSITORY"])
     else:
         render.note("no file was changed by two sessions")
     return 0

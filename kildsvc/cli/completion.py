@@ -17,12 +17,9 @@ PATIENCE_SEC = 2.0
 def completion_command(shell: str) -> int:
     """Print the completion script for a shell.
 
-    For this shell: `source <(kildsvc completion bash)`; for good, in bash, zsh and fish:
-
-    \b
-      kildsvc completion bash >~/.local/share/bash-completion/completions/kildsvc
-      kildsvc completion zsh >"${fpath[1]}/_kildsvc"
-      kildsvc completion fish >~/.config/fish/completions/kildsvc.fish
+    To try it: `source <(kildsvc completion bash)`. For good, bash finds it as
+    ~/.local/share/bash-completion/completions/kildsvc, fish as ~/.config/fish/completions/kildsvc.fish, and zsh as
+    _kildsvc in a directory of its fpath. The Debian package brings it along.
     """
     render.say(Path(__file__).with_name(f"completion.{shell}").read_text().rstrip("\n"))
     return 0
@@ -33,6 +30,7 @@ def answer(group: click.Group, arguments: list[str]) -> None:
     from click.shell_completion import ShellComplete
 
     # Dies of it, silently: the manager is asked by C code, which nothing else interrupts.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE_SEC)
     try:
         at, words = int(arguments[0]), arguments[1:]

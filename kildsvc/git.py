@@ -158,6 +158,12 @@ def branch_ref(path: str, branch: str) -> str | None:
     return next((ref for ref in (_HEADS + branch, _REMOTES + branch) if tip(path, ref)), None)
 
 
+def branches(path: str) -> list[str]:
+    """Local ones, the latest first."""
+    _, out = _run(path, "for-each-ref", "--format=%(refname:lstrip=2)", "--sort=-committerdate", _HEADS)
+    return [_shown(line) for line in out.splitlines()]
+
+
 def valid_branch(path: str, branch: str) -> bool:
     return _run(path, "check-ref-format", "--branch", branch, fine=(0, 1, 128))[0] == 0
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from kildsvc import paths
 from kildsvc.errors import Busy, KildError
-from kildsvc.model import Launch
+from kildsvc.launch import Launch
 
 _SHIM = Path(__file__).parent / "shim"
 

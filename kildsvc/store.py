@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -106,5 +105,7 @@ def rename(old: str, metadata: Metadata) -> None:
 
 
 def forget(name: str) -> None:
+    import shutil  # not above: it brings three compressors along
+
     paths.metadata_file(name).unlink(missing_ok=True)
     shutil.rmtree(paths.last_output_file(name).parent, ignore_errors=True)

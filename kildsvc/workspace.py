@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kildsvc import paths
 from kildsvc.errors import KildError, UsageError
-from kildsvc.model import Launch
+from kildsvc.launch import Launch
 from kildsvc.sandbox import AGENTS, Places, Profile
 
 # systemd writes transient units as text, and after a daemon-reload reads other paths than it was given.

@@ -1,11 +1,13 @@
 """An agent's own word: from its transcripts, where their format is known."""
 
-from importlib import import_module
-from typing import Any
+from __future__ import annotations
 
-from kildsvc.agents import transcript
-from kildsvc.agents.transcript import Conversation, Search
-from kildsvc.model import Word
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kildsvc.agents.transcript import Conversation, Search
+    from kildsvc.model import Word
 
 # Those with a module here that has find() and read().
 FORMATS = ("claude", "codex", "opencode")
@@ -21,7 +23,9 @@ def find(agent: str, search: Search) -> Conversation | None:
     found = _format(agent).find(search)
     if search.id:
         return max(found, key=lambda one: one.active, default=None)
-    return transcript.choose(found, search)
+    from kildsvc.agents.transcript import choose
+
+    return choose(found, search)
 
 
 def read(agent: str, search: Search) -> Word | None:

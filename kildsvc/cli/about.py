@@ -2,12 +2,12 @@
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import offers, render
 from kildsvc.cli.options import json_option
 
 
 @click.command("note")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.argument("text", nargs=-1, metavar="[TEXT]")
 @json_option
 def note_command(name: str, text: tuple[str, ...], as_json: bool) -> int:
@@ -23,13 +23,13 @@ def note_command(name: str, text: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command("label")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE | KEY-]…")
 @json_option
 def label_command(name: str, changes: tuple[str, ...], as_json: bool) -> int:
     """Set labels of session NAME, or with KEY- remove one. Without any, print them."""
     from kildsvc import api
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     removed = tuple(item for item in changes if item.endswith("-") and "=" not in item)
     labels = parse_labels(tuple(item for item in changes if item not in removed))
@@ -43,7 +43,7 @@ def label_command(name: str, changes: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command("rename")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.ended)
 @click.argument("new")
 @json_option
 def rename_command(name: str, new: str, as_json: bool) -> int:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import looks, render
 from kildsvc.cli.options import json_option
 
 
@@ -18,5 +18,5 @@ def agents_command(as_json: bool) -> int:
     if as_json:
         render.document([asdict(one) for one in found])
     else:
-        render.agents(found)
+        looks.agents(found)
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kildsvc import model
-from kildsvc.cli import render
+from kildsvc.cli import looks, offers, render
 from kildsvc.cli.options import DURATION, json_option, opening, seconds, session_options
 from kildsvc.errors import KildError, UsageError
 from kildsvc.model import Waited
@@ -20,7 +20,7 @@ PROGRESS_SEC = 1.0
 
 
 @click.command("wait")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @click.option("--any", "one", is_flag=True, help="Until one of them is.")
 @click.option("--all", "every", is_flag=True, help="Until all of them are.  [default]")
 @click.option("--timeout", type=DURATION, help="Wait no longer than this, e.g. 10m.")
@@ -55,7 +55,7 @@ def wait_command(
             async with aclosing(api.waiting(names, condition, seconds(timeout), one)) as stream:
                 async for result in stream:
                     hint = _wait_again(names, results, one, timeout, until) if result.reason == "timeout" else ""
-                    render.waited(result, hint, as_json)
+                    looks.waited(result, hint, as_json)
                     if not as_json:
                         _tell_why(result)
                     results.append(result)
@@ -95,14 +95,14 @@ async def _progress(name: str, count: int) -> None:
         await asyncio.sleep(PROGRESS_SEC)
         try:
             render.progress(
-                f"{render.duration(time.monotonic() - began)}: {render.signs_of_life(status(name))}{others}"
+                f"{render.duration(time.monotonic() - began)}: {looks.signs_of_life(status(name))}{others}"
             )
         except KildError:
             pass  # the wait itself tells
 
 
 @click.command("events")
-@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.argument("names", shell_complete=offers.any_session, nargs=-1, metavar="[NAME…]")
 @click.option("--since", metavar="CURSOR|TIME", help="Begin after this cursor, or at a time such as '10 min ago'.")
 @click.option("--no-follow", is_flag=True, help="Only what has happened until now; needs --since.")
 @json_option
@@ -121,7 +121,7 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
         if not since:
             raise UsageError("--no-follow needs --since", "kildsvc events --no-follow --since today")
         for event in past_events(list(names), since):
-            render.event(event, as_json)
+            looks.event(event, as_json)
         return 0
 
     import asyncio
@@ -131,15 +131,15 @@ def events_command(names: tuple[str, ...], since: str | None, no_follow: bool, a
     async def follow() -> None:
         async with aclosing(api.events(*names, since=since)) as stream:
             async for event in stream:
-                render.event(event, as_json)
+                looks.event(event, as_json)
 
     asyncio.run(follow())
     return 0
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False})
-@click.argument("name")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("name", shell_complete=offers.ended)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=offers.command)
 @session_options
 @click.option("--rm", "remove", is_flag=True, help="Forget the session when it has ended.")
 @click.option("--detach-on-hup", is_flag=True, help="It goes on when this terminal is closed.")
@@ -153,13 +153,14 @@ def run_command(
     one kills it. Exit code 125: failures of our own.
     """
     from kildsvc import api
+    from kildsvc.cli.output import Output
     from kildsvc.operations.run import Foreground
     from kildsvc.operations.wait import Condition, exit_code
 
     opened = api.open(name, command, grace=0, **opening(options))
     for warning in opened.warnings:
         render.note(warning)
-    with render.Output(raw or os.isatty(1)) as output:
+    with Output(raw or os.isatty(1)) as output:
         foreground = Foreground(name, opened.run, output.write, render.note, detach_on_hup)
         ended = foreground.stream()
     if foreground.missing:
@@ -182,7 +183,7 @@ def _tell_why(result: Waited) -> None:
 
 
 @click.command("mark")
-@click.argument("words", nargs=-1, metavar="[NAME] working|waiting|done [TEXT]")
+@click.argument("words", shell_complete=offers.marks, nargs=-1, metavar="[NAME] working|waiting|done [TEXT]")
 @json_option
 def mark_command(words: tuple[str, ...], as_json: bool) -> int:
     """Say what the agent of a session is doing; for the agent's own hooks.

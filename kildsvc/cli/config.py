@@ -32,11 +32,11 @@ def show_command(as_json: bool) -> int:
         render.document({"files": found, "settings": [asdict(one) for one in settings]})
         return 0
     for path, there in looked:
-        render.say(f"# {path}{'' if there else ': not there'}")
+        render.say(f"# {render.home_short(str(path))}{'' if there else ': not there'}")
     lines = [f"{one.key} = {json.dumps(one.value, ensure_ascii=False)}" for one in settings]
     width = min(50, max(map(len, lines)))
     for line, one in zip(lines, settings, strict=True):
-        render.say(f"{line:<{width}}  # {one.origin}")
+        render.say(f"{line:<{width}}  # {render.home_short(one.origin)}")
     return 0
 
 

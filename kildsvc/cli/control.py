@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import looks, offers, render
 from kildsvc.cli.options import best_effort_option, json_option, limit_options
 from kildsvc.model import Session
 
 
 @click.command("limit")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.alive)
 @limit_options
 @best_effort_option
 @json_option
@@ -27,12 +27,12 @@ def limit_command(name: str, limits: dict[str, str], best_effort: bool, as_json:
     if as_json:
         render.document(changed.session.to_json())
     else:
-        render.limits(changed.session)
+        looks.limits(changed.session)
     return 0
 
 
 @click.command("pause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @json_option
 def pause_command(names: tuple[str, ...], as_json: bool) -> int:
     """Freeze sessions: they use no CPU until `unpause`, and do not notice."""
@@ -42,7 +42,7 @@ def pause_command(names: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command("unpause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, required=True, metavar="NAME…")
 @json_option
 def unpause_command(names: tuple[str, ...], as_json: bool) -> int:
     """Let paused sessions go on."""
@@ -57,5 +57,5 @@ def _each(change: Callable[..., list[Session]], names: tuple[str, ...], as_json:
         render.document([session.to_json() for session in changed])
         return 0
     for session in changed:
-        render.say(f"{session.name}: {render.state(session)}")
+        render.say(f"{session.name}: {looks.state(session)}")
     return 0

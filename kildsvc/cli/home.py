@@ -3,7 +3,7 @@
 import click
 
 from kildsvc import quantity
-from kildsvc.cli import render
+from kildsvc.cli import looks, render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import UsageError
 
@@ -22,7 +22,7 @@ def doctor_command(fix: bool, as_json: bool) -> int:
     for one in doctor.examine(fix):
         findings.append(one)
         if not as_json:
-            render.finding(one)
+            looks.finding(one)
     if as_json:
         render.document({"severity": doctor.worst(findings), "checks": [one.to_json() for one in findings]})
     return doctor.exit_code(findings)

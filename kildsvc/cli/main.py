@@ -45,6 +45,8 @@ _COMMANDS = {
     "gc": "home",
     "setup": "home",
     "notify": "home",
+    "completion": "completion",
+    "help": "help",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
@@ -65,6 +67,16 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and not self.get_command(ctx, args[0]):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], [*_COMMANDS, *_ALIASES], 1)
+            ctx.fail(f"there is no command '{args[0]}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, prog_name="kildsvc", message="%(prog)s %(version)s")
@@ -78,6 +90,11 @@ def kildsvc() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns its exit code. Nothing but one line reaches the user when it fails."""
+    if arguments[:1] == ["__complete"]:
+        from kildsvc.cli.completion import answer
+
+        answer(kildsvc, arguments[1:])
+        return 0
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in ours
     own_failure = _OWN_FAILURE if ours[:1] and ours[0] in _PASS_EXIT_CODE else None

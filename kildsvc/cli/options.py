@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kildsvc import quantity, terminal
+from kildsvc.cli import offers
 from kildsvc.errors import UsageError
 from kildsvc.limits import TABLE
 
@@ -56,9 +57,18 @@ best_effort_option = click.option(
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """What `open` and `run` have in common."""
     for option in (
-        click.option("--write", multiple=True, metavar="DIR", help="The sandbox lets it write there too."),
         click.option(
-            "--sandbox", metavar="PROFILE", help="workspace|strict|off, or one of your settings.  [default: off]"
+            "--write",
+            shell_complete=offers.directory,
+            multiple=True,
+            metavar="DIR",
+            help="The sandbox lets it write there too.",
+        ),
+        click.option(
+            "--sandbox",
+            shell_complete=offers.sandboxes,
+            metavar="PROFILE",
+            help="workspace|strict|off, or one of your settings.  [default: off]",
         ),
         click.option(
             "--notify/--no-notify", default=None, help="Tell when it ends, waits or rings.  [default: as set]"
@@ -74,7 +84,12 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the agent; not remembered."
         ),
-        click.option("--cwd", metavar="DIR", help="Directory to run in.  [default: the current one]"),
+        click.option(
+            "--cwd",
+            shell_complete=offers.directory,
+            metavar="DIR",
+            help="Directory to run in.  [default: the current one]",
+        ),
         click.option("--shell", is_flag=True, help="Run your login shell."),
     ):
         command = option(command)
@@ -94,8 +109,18 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--model", metavar="MODEL", help="The model the agent should use."),
         click.option("--yolo/--no-yolo", default=None, help="The agent acts without asking. Think of --sandbox."),
         click.option("--prompt", metavar="TEXT|-|@FILE", help="What the agent is to do; - is standard input."),
-        click.option("--profile", metavar="PROFILE", help="Agent, model, sandbox and limits, as in your settings."),
-        click.option("--agent", metavar="AGENT", help="`kildsvc agents` lists them; COMMAND is then more arguments."),
+        click.option(
+            "--profile",
+            shell_complete=offers.profiles,
+            metavar="PROFILE",
+            help="Agent, model, sandbox and limits, as in your settings.",
+        ),
+        click.option(
+            "--agent",
+            shell_complete=offers.agents,
+            metavar="AGENT",
+            help="`kildsvc agents` lists them; COMMAND is then more arguments.",
+        ),
     ):
         command = option(command)
     return command
@@ -104,7 +129,7 @@ def agent_options(command: Callable[..., int]) -> Callable[..., int]:
 def opening(options: dict[str, Any]) -> dict[str, Any]:
     """What the options above say, as the keywords of `api.open`. Raises UsageError."""
     from kildsvc.environment import parse_assignments
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     rows, cols = terminal.size(1)
     return {

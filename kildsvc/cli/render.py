@@ -1,138 +1,74 @@
-"""How results look: the only writer of stdout and stderr."""
+"""The only writer of stdout and stderr, and what all that is written has in common."""
 
 import json
 import os
-import shlex
 import sys
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import click
 
-from kildsvc import model
-from kildsvc.agents.table import Installed
 from kildsvc.errors import AgentExitedEarly, KildError
-from kildsvc.model import Event, Session, Waited
-from kildsvc.shim.memory import size
-from kildsvc.shim.modes import Modes
-from kildsvc.shim.text import Cleaner
-
-if TYPE_CHECKING:
-    from kildsvc.operations.doctor import Finding
-
-_COLOURS = {
-    model.RUNNING: "green",
-    model.STARTING: "cyan",
-    model.STOPPING: "cyan",
-    model.PAUSED: "yellow",
-    model.KILLED: "red",
-    model.OOM: "red",
-    model.TIMEOUT: "red",
-    model.ORPHANED: "red",
-    model.UNOBSERVED: "yellow",
-    model.LOST: "yellow",
-}
 
 
-def _colour(text: str, colour: str | None) -> str:
+def colour(text: str, colour: str | None) -> str:
     return click.style(text, fg=colour) if colour and sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
 
 
+# Where the locale has no such characters.
+_PLAIN = str.maketrans("●│…·→", "*|~.>")
+
+
+def _write(text: str, err: bool = False, nl: bool = True) -> None:
+    """What the terminal's encoding has not, and bytes of file names that are no text, become a question mark."""
+    if not text.isascii():
+        encoding = (sys.stderr if err else sys.stdout).encoding
+        text = text if encoding == "utf-8" else text.translate(_PLAIN)
+        text = text.encode(encoding, "replace").decode(encoding)
+    click.echo(text, err=err, nl=nl)
+
+
 def say(message: str) -> None:
-    click.echo(message)
+    _write(message)
 
 
 def note(message: str) -> None:
-    click.echo(f"kildsvc: {message}", err=True)
+    _write(f"kildsvc: {message}", err=True)
 
 
 def document(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    _write(_json(value, indent=2))
 
 
 def line(value: Any) -> None:
     """One of a stream of JSON documents."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    _write(_json(value))
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=sys.stdout.encoding != "utf-8")
 
 
 def progress(text: str) -> None:
     """A live line for a person, in the place of the last one."""
     if sys.stderr.isatty():
         width = os.get_terminal_size(2).columns
-        click.echo(f"\r\x1b[K{_fit(text, width - 1).rstrip()}", err=True, nl=False)
+        _write(f"\r\x1b[K{fit(text, width - 1).rstrip()}", err=True, nl=False)
+
+
+def ask(question: str) -> str:
+    """What a person at the terminal answers. Raises click.Abort when nothing comes."""
+    _write(question, nl=False)
+    if not (answer := sys.stdin.readline()):
+        click.echo()
+        raise click.Abort
+    return answer.strip()
 
 
 def clear_screen() -> None:
     if sys.stdout.isatty():
-        click.echo("\x1b[H\x1b[2J", nl=False)
-
-
-def waited(result: Waited, hint: str, as_json: bool) -> None:
-    progress("")
-    if as_json:
-        line({**result.to_json(), "hint": hint})
-        return
-    fields = {
-        "name": result.name,
-        "status": result.status,
-        "exit_code": "" if result.exit_code is None else result.exit_code,
-        "reason": result.reason,
-    }
-    if result.signal:
-        fields["signal"] = result.signal
-    say("KILD:WAIT " + " ".join(f"{key}={value}" for key, value in fields.items()))
-
-
-def event(happened: Event, as_json: bool) -> None:
-    if as_json:
-        line(happened.to_json())
-        return
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(happened.time))
-    say(f"{at}  {happened.name}  {happened.event}  {happened.text}".rstrip())
-
-
-def signs_of_life(session: Session) -> str:
-    """What a session shows of itself; silence is silence, and nothing else."""
-    signs = [f"{session.name} {state(session)}"]
-    if session.idle is not None:
-        signs.append(f"silent for {duration(session.idle)}")
-    if session.memory:
-        signs.append(f"memory {size(session.memory)}")
-    if session.mark:
-        signs.append(f"{session.mark.state} {session.mark.text}".rstrip())
-    return ", ".join(signs)
-
-
-class Output:
-    """What an agent prints, as bytes for a terminal or as lines for everything else. Use as context manager."""
-
-    def __init__(self, raw: bool) -> None:
-        self._cleaner = None if raw else Cleaner()
-        self._modes = Modes()
-
-    def __enter__(self) -> "Output":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._cleaner:
-            self._write(self._cleaner.feed(b"", final=True).encode())
-        elif self._modes.state():
-            self._write(self._modes.resetting())
-
-    def write(self, data: bytes) -> None:
-        """Raises OSError when nobody reads it."""
-        if self._cleaner:
-            data = self._cleaner.feed(data).encode()
-        else:
-            self._modes.feed(data)
-        self._write(data)
-
-    @staticmethod
-    def _write(data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(1, view) :]
+        _write("\x1b[H\x1b[2J", nl=False)
 
 
 def error_body(problem: KildError) -> dict[str, Any]:
@@ -150,7 +86,7 @@ def error(problem: KildError, as_json: bool) -> None:
     note(problem.message + hint)
     if isinstance(problem, AgentExitedEarly) and problem.output:
         for line in problem.output.split("\n"):
-            click.echo(f"  │ {line}", err=True)
+            _write(f"  │ {line}", err=True)
 
 
 def duration(seconds: float) -> str:
@@ -164,228 +100,80 @@ def duration(seconds: float) -> str:
     return f"{seconds} s"
 
 
+def brief(seconds: float) -> str:
+    """For tables: one unit, up to twice the next one."""
+    seconds = max(0, int(seconds))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
 def home_short(path: str) -> str:
     home = os.path.expanduser("~")
     return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 
 
-def state(session: Session) -> str:
-    """The state in words, with what it came from."""
-    if session.state == model.EXITED:
-        return f"exited ({session.exit_code})"
-    if session.state == model.KILLED:
-        return f"killed ({session.signal})"
-    return session.state
+# What a column that gives way keeps.
+_LEAST = 12
 
 
-def when(session: Session, now: float) -> str:
-    if session.alive:
-        return f"for {duration(now - session.started)}" if session.started else ""
-    if session.ended:
-        return f"{duration(now - session.ended)} ago" + (", before boot" if session.before_boot else "")
-    return "before boot" if session.before_boot else ""
+def columns(
+    head: list[str],
+    rows: list[list[str]],
+    give_way: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    colours: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
+) -> None:
+    """A table. Columns with nothing in them are left out; so are those to drop, one by one, on a terminal that is too
+    narrow even when those that give way have given way."""
+    widths = {
+        title: max(_cells(row[i]) for row in [head, *rows])
+        for i, title in enumerate(head)
+        if any(row[i] for row in rows)
+    }
+    if room := width():
+        widths = _fitted(widths, room + 2, give_way, drop)
+    for number, row in enumerate([head, *rows]):
+        cells = []
+        for title, wide in widths.items():
+            # Of a path the end tells most.
+            cell = fit(row[head.index(title)], wide, from_left=title in ("DIRECTORY", "REPOSITORY"))
+            cells.append(colour(cell, colours[title][number - 1]) if number and title in colours else cell)
+        say("  ".join(cells).rstrip())
 
 
-def table(sessions: list[Session], wide: bool = False) -> None:
-    now = time.time()
-    head = ["NAME", "STATE", "WHEN", "PID", "SILENT", "MARK", "MEMORY", "COMMAND", "BRANCH", "DIRECTORY"]
-    head += ["MODEL", "MESSAGES", "TOKENS", "COST", "LAST MESSAGE"] if wide else []
-    rows = [
-        [
-            session.name,
-            state(session),
-            when(session, now),
-            str(session.pid or ""),
-            duration(session.idle) if session.idle is not None else "",
-            session.mark.state if session.mark and session.alive else "",
-            _of(session, "memory", session.memory, size),
-            shlex.join(session.command),
-            session.worktree.branch if session.worktree else "",
-            home_short(session.cwd) + (f"  # {session.note}" if session.note else ""),
-            *(_word(session.word) if wide else ()),
-        ]
-        for session in sessions
-    ]
-    # Columns that nobody has anything for are left out.
-    keep = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    widths = {i: max(len(line[i]) for line in [head, *rows]) for i in keep}
-    width = _columns()
-    command = head.index("COMMAND")
-    if width and command in widths:
-        spare = width - sum(widths[i] + 2 for i in keep if i != command)
-        widths[command] = min(widths[command], max(12, spare))
-    say("  ".join(head[i].ljust(widths[i]) for i in keep).rstrip())
-    for session, row in zip(sessions, rows, strict=True):
-        cells = {i: _fit(row[i], widths[i]) for i in keep}
-        cells[1] = _colour(cells[1], _COLOURS.get(session.state))
-        say("  ".join(cells[i] for i in keep).rstrip())
+def _fitted(widths: dict[str, int], room: int, give_way: Sequence[str], drop: Sequence[str]) -> dict[str, int]:
+    least = {title: min(wide, _LEAST) if title in give_way else wide for title, wide in widths.items()}
+    for title in drop:
+        if sum(least.values()) + 2 * len(least) <= room:
+            break
+        least.pop(title, None)
+    widths = {title: wide for title, wide in widths.items() if title in least}
+    while sum(widths.values()) + 2 * len(widths) > room and widths != least:
+        # The widest gives way first.
+        title = max((title for title in widths if widths[title] > least[title]), key=lambda title: widths[title])
+        widths[title] -= 1
+    return widths
 
 
-def agents(found: list[Installed]) -> None:
-    head = ["AGENT", "VERSION", "FOUND", "RESUMES", "YOLO"]
-    rows = [
-        [
-            f"{one.name} (default)" if one.default else one.name,
-            one.version or "",
-            one.path or f"no '{one.command}' in PATH",
-            "yes" if one.can_resume else "no",
-            "yes" if one.can_yolo else "no",
-        ]
-        for one in found
-    ]
-    columns(head, rows)
-
-
-def _word(word: model.Word | None) -> list[str]:
-    """Model, messages, tokens, cost, last message; empty what the agent does not tell."""
-    if not word:
-        return [""] * 5
-    more = "+" if word.partial else ""
-    tokens = ""
-    if word.input_tokens is not None and word.output_tokens is not None:
-        tokens = f"{number(word.input_tokens)}{more} in, {number(word.output_tokens)}{more} out"
-    return [
-        word.model or "",
-        f"{word.messages}{more}" if word.messages else "",
-        tokens,
-        f"${word.cost:.2f}{more}" if word.cost is not None else "",
-        word.last_message or "",
-    ]
-
-
-def finding(one: "Finding") -> None:
-    """A line for what is well; for what is not, also why that matters and what to do."""
-    severity = one.found.severity
-    word = _colour(f"{severity:4}", {"ok": "green", "warn": "yellow", "fail": "red"}[severity])
-    say(f"{word}  {one.check.name:17}  {one.found.text}{' (fixed)' if one.fixed else ''}")
-    if severity != "ok":
-        say(f"{'':25}{one.check.why}")
-        say(f"{'':25}→ {one.found.remedy}")
-    if one.problem:
-        say(f"{'':25}not fixed: {one.problem}")
-
-
-def number(count: int) -> str:
-    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 1000)):
-        if count >= one:
-            return f"{count / one:.3g}{unit}" if count < 999.5 * one else f"{count / one:.0f}{unit}"
-    return str(count)
-
-
-def columns(head: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    for row in [head, *rows]:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _columns() -> int:
+def width() -> int:
     return os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
 
 
-def _fit(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+def _cells(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def details(session: Session) -> None:
-    now = time.time()
-    dot = _colour("●", _COLOURS.get(session.state))
-    say(f"{dot} {session.name}: {_colour(state(session), _COLOURS.get(session.state))} {when(session, now)}".rstrip())
-    tree = session.worktree
-    lines = {
-        "cause": session.cause if not session.alive and session.state != model.EXITED else "",
-        "command": shlex.join(session.command),
-        "cwd": home_short(session.cwd),
-        "branch": f"{tree.branch}, from {tree.base}" if tree else "",
-        "tree": home_short(tree.path) if tree and tree.path != session.cwd else "",
-        "note": session.note,
-        "sandbox": session.sandbox if session.sandbox != "off" else "",
-        "unit": session.unit,
-        "run": session.run,
-        "pid": session.pid,
-        "memory": _memory(session),
-        "killed": killed(session.oom_kills),
-        "cpu": _cpu(session),
-        "tasks": _of(session, "tasks", session.tasks, str),
-        "time": _of(session, "runtime", session.duration, duration) if _limit(session, "runtime") else "",
-        "silent": duration(session.idle) if session.idle is not None else "",
-        "typed": f"{duration(now - session.last_input)} ago" if session.last_input else "",
-        "bell": f"{duration(now - session.last_bell)} ago" if session.last_bell else "",
-        "clients": session.clients,
-        "terminal": "taken" if session.took_terminal else "",
-        "runs": ", ".join(f"{one.pid} {one.command}" for one in session.children[:5]),
-        "mark": _mark(session.mark, now),
-        "talks": ", ".join(session.conversations),
-        "labels": ", ".join(f"{key}={value}" for key, value in session.labels.items()),
-        **dict(zip(("model", "messages", "tokens", "cost", "says"), _word(session.word), strict=True)),
-        "active": f"{duration(now - session.word.last_activity)} ago" if session.word else "",
-    }
-    for label, value in lines.items():
-        if value:
-            say(f"  {label + ':':<8} {value}")
-
-
-def _limit(session: Session, name: str) -> float | None:
-    return (session.limits or {}).get(name)
-
-
-def _of(session: Session, name: str, used: float | None, show: Callable[[Any], str]) -> str:
-    """What is used, with the limit beside it."""
-    if used is None:
-        return ""
-    limit = _limit(session, name)
-    return show(used) if limit is None else f"{show(used)} of {show(limit)}"
-
-
-def _memory(session: Session) -> str:
-    peak = f" (peak {size(session.memory_peak)})" if session.memory_peak else ""
-    used = _of(session, "memory", session.memory, size)
-    return used and used + peak
-
-
-def killed(count: int | None) -> str:
-    if not count:
-        return ""
-    return f"{'1 process was' if count == 1 else f'{count} processes were'} killed for want of memory"
-
-
-def _cpu(session: Session) -> str:
-    if session.cpu is None:
-        return ""
-    most = _limit(session, "cpu")
-    since = f", {session.cpu_since_output:.2f} s of it since the last output" if session.cpu_since_output else ""
-    return f"{session.cpu:.2f} s{since}" + (f", at most {most:g}%" if most is not None else "")
-
-
-def limits(session: Session) -> None:
-    """The limits in effect and what is used of them."""
-    shows: dict[str, Callable[[Any], str]] = {
-        "memory": size,
-        "memory_high": size,
-        "swap": size,
-        "cpu": lambda percent: f"{percent:g}%",
-        "runtime": duration,
-    }
-    uses = {
-        "memory": _memory(session),
-        "cpu": f"{session.cpu:.2f} s" if session.cpu is not None else "",
-        "tasks": str(session.tasks or ""),
-        "runtime": duration(session.duration or 0),
-    }
-    rows = [
-        (name.replace("_", "-"), "none" if value is None else shows.get(name, str)(value), uses.get(name, ""))
-        for name, value in (session.limits or {}).items()
-    ]
-    widths = [max(len(row[i]) for row in [*rows, _LIMIT_HEAD]) for i in range(3)]
-    for row in [_LIMIT_HEAD, *rows]:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    if session.oom_kills:
-        say(killed(session.oom_kills))
-
-
-_LIMIT_HEAD = ("LIMIT", "VALUE", "USED")
-
-
-def _mark(mark: model.Mark | None, now: float) -> str:
-    if not mark:
-        return ""
-    return f"{mark.state}{': ' if mark.text else ''}{mark.text} ({duration(now - mark.at)} ago)"
+def fit(text: str, width: int, from_left: bool = False) -> str:
+    """Exactly so wide."""
+    if _cells(text) > width:
+        while _cells(text) > width - 1:
+            text = text[1:] if from_left else text[:-1]
+        text = f"…{text}" if from_left else f"{text}…"
+    return text + " " * (width - _cells(text))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kildsvc.chord import DEFAULT, Chord
-from kildsvc.cli import render
+from kildsvc.cli import offers, render
 from kildsvc.cli.options import DURATION, agent_options, json_option, opening, seconds, session_options
 from kildsvc.errors import UsageError
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command("open", context_settings={"ignore_unknown_options": False})
-@click.argument("name", required=False)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("name", shell_complete=offers.ended, required=False)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=offers.command)
 @agent_options
 @session_options
 @click.option("--all", "everything", is_flag=True, help="Bring back what was running before a reboot.")
@@ -44,6 +44,7 @@ def open_command(
     sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
+    from kildsvc.cli import spinner
     from kildsvc.errors import AlreadyRunning
 
     if attach and as_json:
@@ -52,6 +53,7 @@ def open_command(
         return _open_all(name, options["resume"], as_json)
     if not name:
         raise UsageError("which session?", "kildsvc open NAME …")
+    spinner.install()
     try:
         opened = api.open(name, command, grace=seconds(grace), **opening(options), _plan=plan)
     except AlreadyRunning:
@@ -88,16 +90,21 @@ def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:
 
 
 @click.command("attach")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.alive, required=False)
 @click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
 @click.option("--detach-keys", metavar="KEYS", help=f"Keys that detach.  [default: {DEFAULT}]")
-def attach_command(name: str, read_only: bool, detach_keys: str | None) -> int:
+def attach_command(name: str | None, read_only: bool, detach_keys: str | None) -> int:
     """Join the terminal of session NAME.
+
+    Without NAME, of the only one that is running, or of the one you choose from a list. The SSH agent that the
+    session was opened with becomes the one you have now.
 
     Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
     failed.
     """
-    return _attach(name, read_only, detach_keys)
+    from kildsvc.cli.choose import choose
+
+    return _attach(name or choose(), read_only, detach_keys)
 
 
 def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
@@ -127,7 +134,7 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
 
 
 @click.command("stop")
-@click.argument("names", nargs=-1, metavar="NAME…")
+@click.argument("names", shell_complete=offers.alive, nargs=-1, metavar="NAME…")
 @click.option("--all", "everything", is_flag=True, help="Every running session, but the one you are in.")
 @json_option
 def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int:
@@ -150,7 +157,7 @@ def stop_command(names: tuple[str, ...], everything: bool, as_json: bool) -> int
 
 
 @click.command("destroy")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.option("--force", is_flag=True, help="Stop it first when it is running; lose work that is nowhere else.")
 @json_option
 def destroy_command(name: str, force: bool, as_json: bool) -> int:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import looks, offers, render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import JournalUnreadable, UsageError
 from kildsvc.model import STATES, Session
 
 
 @click.command("status")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @json_option
 def status_command(name: str, as_json: bool) -> int:
     """Show how session NAME is now, as systemd and the kernel tell it.
@@ -26,15 +26,15 @@ def status_command(name: str, as_json: bool) -> int:
     if as_json:
         render.document(session.to_json())
     else:
-        render.details(session)
+        looks.details(session)
     return 0 if session.alive else 3
 
 
 @click.command("list")
 @click.option("--state", multiple=True, type=click.Choice(["alive", *STATES]), help="Only these; may be given often.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Only those that have it.")
-@click.option("--cwd", metavar="DIR", help="Only those in this directory or below.")
-@click.option("--agent", help="Only those that run this.")
+@click.option("--cwd", shell_complete=offers.directory, metavar="DIR", help="Only those in this directory or below.")
+@click.option("--agent", shell_complete=offers.agents, help="Only those that run this.")
 @click.option("--wide", is_flag=True, help="Also what the agents themselves tell: model, tokens, last message.")
 @click.option("--watch", is_flag=True, help="Again whenever something changes; with --json one document per line.")
 @json_option
@@ -49,7 +49,7 @@ def list_command(
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
     from kildsvc import api
-    from kildsvc.operations.resolve import parse_labels
+    from kildsvc.model import parse_labels
 
     labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
 
@@ -63,7 +63,7 @@ def list_command(
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
-        render.table(sessions, wide)
+        looks.table(sessions, wide)
     elif state or label or cwd or agent:
         render.note("no session is so")
     else:
@@ -85,19 +85,24 @@ def _watch(find: Callable[[], list[Session]], wide: bool, as_json: bool) -> None
                     render.line([session.to_json() for session in sessions])
                 else:
                     render.clear_screen()
-                    render.table(sessions, wide)
+                    looks.table(sessions, wide)
 
     asyncio.run(follow())
 
 
 @click.command("logs")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.option("-n", "--lines", type=click.IntRange(0), help="Only the last so many lines.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @click.option("--run", default="last", show_default=True, metavar="last|all|ID", help="Which run.")
 @click.option("--raw", is_flag=True, help="The bytes of the terminal, exactly.")
 @click.option("--since", metavar="TIME", help="Only what is newer, e.g. '10 min ago'.")
-@click.option("--cast", metavar="FILE", help="Write the run to FILE as asciicast v2, for asciinema; - for stdout.")
+@click.option(
+    "--cast",
+    shell_complete=offers.file,
+    metavar="FILE",
+    help="Write the run to FILE as asciicast v2, for asciinema; - for stdout.",
+)
 def logs_command(
     name: str, lines: int | None, follow: bool, run: str, raw: bool, since: str | None, cast: str | None
 ) -> int:
@@ -122,7 +127,7 @@ def logs_command(
                 sys.stdout.buffer.flush()
         else:
             for line in logs.text_lines(query):
-                click.echo(line)
+                render.say(line)
     except JournalUnreadable as error:
         output = logs.saved_output(name)
         if output is None:

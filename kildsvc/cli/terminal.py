@@ -4,13 +4,13 @@ import sys
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import offers, render
 from kildsvc.cli.options import DURATION, json_option
 from kildsvc.errors import UsageError
 
 
 @click.command("screen")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.any_session)
 @click.option("--ansi", is_flag=True, help="With colours, as escape sequences.")
 @click.option(
     "--history", type=click.IntRange(0, 100_000), default=0, help="Also so many lines from above the screen."
@@ -41,7 +41,7 @@ def screen_command(name: str, ansi: bool, history: int, as_json: bool) -> int:
 
 
 @click.command("send")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.alive)
 @click.argument("text", required=False)
 @click.option("--enter", is_flag=True, help="Press Enter after it.")
 @click.option("--keys", default="", help="Keys to press after the text, e.g. 'C-c Up Enter F1 M-x'.")

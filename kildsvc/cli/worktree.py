@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kildsvc.cli import render
+from kildsvc.cli import offers, render
 from kildsvc.cli.options import json_option
 from kildsvc.cli.session import open_command
 from kildsvc.errors import KildError, UsageError
@@ -18,9 +18,24 @@ _FOR_GIT = {"ignore_unknown_options": True}
 
 @click.command("create")
 @click.argument("name")
-@click.option("--repo", metavar="DIR", help="The git repository.  [default: the one you are in]")
-@click.option("--base", metavar="BRANCH", help="Branch to start from and to land on.  [default: the one checked out]")
-@click.option("--branch", metavar="B", help="Branch to work on, new or existing.  [default: a new kild/NAME]")
+@click.option(
+    "--repo",
+    shell_complete=offers.directory,
+    metavar="DIR",
+    help="The git repository.  [default: the one you are in]",
+)
+@click.option(
+    "--base",
+    shell_complete=offers.branches,
+    metavar="BRANCH",
+    help="Branch to start from and to land on.  [default: the one checked out]",
+)
+@click.option(
+    "--branch",
+    shell_complete=offers.branches,
+    metavar="B",
+    help="Branch to work on, new or existing.  [default: a new kild/NAME]",
+)
 @click.option(
     "--copy", multiple=True, metavar="GLOB", help="Untracked files to copy; '' for none.  [default: .env, .env.*]"
 )
@@ -57,7 +72,7 @@ create_command.params += [param for param in open_command.params if param.name n
 
 
 @click.command("cd")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.with_worktree)
 def cd_command(name: str) -> int:
     """Print the directory of session NAME, for cd "$(kildsvc cd NAME)"."""
     from kildsvc.operations.changes import where
@@ -67,7 +82,7 @@ def cd_command(name: str) -> int:
 
 
 @click.command("diff", context_settings=_FOR_GIT)
-@click.argument("name")
+@click.argument("name", shell_complete=offers.with_worktree)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[GIT ARGUMENTS]…")
 def diff_command(name: str, arguments: tuple[str, ...]) -> int:
     """Show what session NAME has changed since it left its base, committed or not."""
@@ -77,7 +92,7 @@ def diff_command(name: str, arguments: tuple[str, ...]) -> int:
 
 
 @click.command("commits", context_settings=_FOR_GIT)
-@click.argument("name")
+@click.argument("name", shell_complete=offers.with_worktree)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[GIT ARGUMENTS]…")
 def commits_command(name: str, arguments: tuple[str, ...]) -> int:
     """Show the commits of session NAME that its base has not."""
@@ -87,7 +102,7 @@ def commits_command(name: str, arguments: tuple[str, ...]) -> int:
 
 
 @click.command("stats")
-@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.argument("names", shell_complete=offers.with_worktree, nargs=-1, metavar="[NAME]…")
 @json_option
 def stats_command(names: tuple[str, ...], as_json: bool) -> int:
     """Show how far the branches of sessions are from their bases."""
@@ -103,7 +118,9 @@ def stats_command(names: tuple[str, ...], as_json: bool) -> int:
         if not one.problem:
             rows.append([one.name, one.branch or "(none)", one.base, *numbers, f"+{one.added} -{one.deleted}"])
     if rows:
-        render.columns(["NAME", "BRANCH", "BASE", "AHEAD", "BEHIND", "DIRTY", "FILES", "LINES"], rows)
+        render.columns(
+            ["NAME", "BRANCH", "BASE", "AHEAD", "BEHIND", "DIRTY", "FILES", "LINES"], rows, ["BRANCH", "BASE"]
+        )
     elif not found:
         render.note("no session has a worktree; 'kildsvc create NAME -- COMMAND' makes one")
     for one in found:
@@ -125,14 +142,14 @@ def overlaps_command(as_json: bool) -> int:
         render.document([one.to_json() for one in found])
     elif found:
         rows = [[one.file, ", ".join(one.sessions), render.home_short(one.repo)] for one in found]
-        render.columns(["FILE", "SESSIONS", "REPOSITORY"], rows)
+        render.columns(["FILE", "SESSIONS", "REPOSITORY"], rows, ["FILE", "SESSIONS", "REPOSITORY"])
     else:
         render.note("no file was changed by two sessions")
     return 0
 
 
 @click.command("sync")
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=offers.with_worktree, required=False)
 @click.option("--all", "everything", is_flag=True, help="Every session that has a worktree.")
 @click.option("--force", is_flag=True, help="Also while the agent is running.")
 @json_option
@@ -170,7 +187,7 @@ def sync_command(name: str | None, everything: bool, force: bool, as_json: bool)
 
 
 @click.command("land")
-@click.argument("name")
+@click.argument("name", shell_complete=offers.with_worktree)
 @click.option("--execute", is_flag=True, help="Do it, instead of telling what would be done.")
 @json_option
 def land_command(name: str, execute: bool, as_json: bool) -> int:

@@ -1,6 +1,8 @@
 """Joining a running session's terminal."""
 
-from kildsvc import model, paths
+import os
+
+from kildsvc import model, paths, sandbox, sshagent
 from kildsvc.attach import Attachment, Disconnected, Outcome
 from kildsvc.chord import Chord
 from kildsvc.errors import KildError, NoManager, NotRunning, Paused
@@ -16,6 +18,8 @@ def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
         raise NotRunning(f"session '{name}' is not running: {session.cause}", f"kildsvc open {name}")
     if session.state == model.PAUSED:
         raise Paused(name)
+    if session.sandbox == sandbox.OFF and not read_only:
+        sshagent.refresh(paths.runtime_dir(name), os.environ.get(sshagent.VARIABLE))
     try:
         return Attachment(paths.socket_path(name), read_only, chord, banner).run(lambda: _alive(name))
     except Disconnected as error:

@@ -6,7 +6,8 @@ from pathlib import Path
 from kildsvc import sandbox, userns, workspace
 from kildsvc.config import Config
 from kildsvc.errors import UsageError
-from kildsvc.model import Launch, Metadata
+from kildsvc.launch import Launch
+from kildsvc.model import Metadata
 from kildsvc.systemd import sandbox as unit_sandbox
 from kildsvc.systemd.properties import Property
 

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kildsvc import environment, journal, limits, model, paths, runtime, store
+from kildsvc import environment, journal, limits, model, paths, progress, runtime, sshagent, store
 from kildsvc.errors import (
     AgentExitedEarly,
     AlreadyRunning,
@@ -16,7 +16,8 @@ from kildsvc.errors import (
     KildError,
     StoppedWhileStarting,
 )
-from kildsvc.model import Launch, Metadata, Worktree, keeper_of, unit_of
+from kildsvc.launch import Launch
+from kildsvc.model import Metadata, Worktree, keeper_of, unit_of
 from kildsvc.operations import limit, sessions
 from kildsvc.operations.confine import SET_UP_FAILED, confine
 from kildsvc.operations.resolve import Request, Resolved, resolve
@@ -74,10 +75,13 @@ def open_session(request: Request, within: Within | None = None) -> Opened:
         limit.check_files(manager, values)
         launch = _launch(request, resolved, values)
         launch, fence = confine(launch, metadata, settings, directory)
+        launch, ssh_agent = _with_ssh_agent(launch, resolved, directory)
         limit.limit_slice(manager, settings, request.best_effort, warnings)
         _make_room(manager, request.name)
         _warn_of_logout(directory, warnings)
         runtime.write_launch(launch, directory)
+        if ssh_agent:
+            sshagent.point(directory, ssh_agent)
         store.save(metadata)
         store.make_output_dir(request.name)
         try:
@@ -97,7 +101,8 @@ def _paste(name: str, prompt: str, warnings: list[str]) -> None:
     from kildsvc.operations.screen import paste_prompt
 
     try:
-        paste_prompt(name, prompt)
+        with progress.waiting_for(f"'{name}' to take the prompt"):
+            paste_prompt(name, prompt)
     except KildError as error:
         warnings.append(f"the prompt was not given: {error.message}; kildsvc send {name} --paste --enter")
 
@@ -130,6 +135,16 @@ def _launch(request: Request, resolved: Resolved, values: limits.Values) -> Laun
         runtime_usec=values.get("runtime") or 0,
         nice=values.get("nice"),
     )
+
+
+def _with_ssh_agent(launch: Launch, resolved: Resolved, directory: Path) -> tuple[Launch, str]:
+    """The launch with the name that stays, and what that stands for now; "" where the agent is not to be had, or is
+    chosen by other means. A sandbox lets through the socket itself: no other could be put in its place."""
+    chosen = {*resolved.metadata.env_names, *resolved.settings.table("env", "set")}
+    now = launch.env.get(sshagent.VARIABLE, "")
+    if not now or launch.sandbox or sshagent.VARIABLE in chosen:
+        return launch, ""
+    return replace(launch, env={**launch.env, sshagent.VARIABLE: str(sshagent.link_in(directory))}), now
 
 
 def _refuse_running(manager: Manager, name: str) -> None:
@@ -179,9 +194,10 @@ def _start(
     except Refused as error:
         raise KildError(f"cannot start '{launch.name}': {error.message}") from error
     timeout_sec = launch.grace_usec / 1e6 + START_SEC
-    result = manager.wait_job(job, timeout_sec)
-    # A shim that crashed while starting is being restarted: the job has failed, the unit has not.
-    state = manager.wait_state(launch.unit, ("active", "inactive", "failed"), timeout_sec)
+    with progress.waiting_for(f"'{launch.agent}' to {'take the terminal' if launch.takes_terminal else 'be up'}"):
+        result = manager.wait_job(job, timeout_sec)
+        # A shim that crashed while starting is being restarted: the job has failed, the unit has not.
+        state = manager.wait_state(launch.unit, ("active", "inactive", "failed"), timeout_sec)
     # Without a grace period executed is up, and one that has ended since was so.
     was_up = result == "done" and launch.grace_usec == 0
     if state != "active" and not was_up:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from kildsvc import config, environment, paths
 from kildsvc.agents import table
 from kildsvc.errors import UsageError
-from kildsvc.model import Metadata
+from kildsvc.model import Metadata, parse_labels
 from kildsvc.operations import agent as agents
 from kildsvc.operations.agent import Wish
 from kildsvc.operations.confine import choose
@@ -150,13 +150,3 @@ def _only_for_agents(wish: Wish) -> None:
     asked = {"--yolo": wish.yolo, "--model": wish.model, "--prompt": wish.prompt, "--resume": wish.resume is not None}
     if given := [option for option, value in asked.items() if value]:
         raise UsageError(f"{given[0]} is for agents, not for a command or a shell", "give --agent NAME")
-
-
-def parse_labels(items: tuple[str, ...]) -> dict[str, str]:
-    labels = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key:
-            raise UsageError(f"label '{item}' is not of the form KEY=VALUE")
-        labels[key] = value
-    return labels

@@ -5,12 +5,11 @@ import re
 import resource
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from kildsvc import activity, journal, limits, model, paths, store
+from kildsvc import activity, limits, model, paths, store
 from kildsvc.cgroup import Group
-from kildsvc.errors import JournalUnreadable, NoSuchSession
+from kildsvc.errors import NoSuchSession
 from kildsvc.model import Ended, Metadata, Session, name_of, unit_of
 from kildsvc.systemd.manager import Manager
 
@@ -36,7 +35,7 @@ def status(name: str) -> Session:
             return _loaded(manager, name, found["ActiveState"], metadata)
     if not metadata:
         raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")
-    return _history({name: metadata})[0]
+    return _of_old({name: metadata})[0]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def list_sessions(wanted: Filter | None = None) -> list[Session]:
         ]
     names = {session.name for session in loaded}
     unloaded = {name: metadata for name, metadata in known.items() if name not in names}
-    found = sorted([*loaded, *_history(unloaded)], key=lambda session: session.started or 0)
+    found = sorted([*loaded, *_of_old(unloaded)], key=lambda session: session.started or 0)
     return [session for session in found if wanted is None or wanted.fits(session)]
 
 
@@ -94,7 +93,7 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
         unit=unit_of(name),
         run=run,
         started=started,
-        **_about(metadata),
+        **about(metadata),
     )
     signs = activity.read(paths.runtime_dir(name))
     session = replace(
@@ -123,7 +122,7 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None)
         signal=ended.signal,
         cause=ended.describe(),
         ended=at,
-        duration=_span(session.started, at),
+        duration=span(session.started, at),
     )
 
 
@@ -166,8 +165,8 @@ def _alive(manager: Manager, session: Session, signs: activity.Signs) -> Session
         session,
         state=model.PAUSED if frozen else state,
         pid=pid,
-        duration=_span(session.started, now),
-        idle=_span(session.last_output or session.started, now),
+        duration=span(session.started, now),
+        idle=span(session.last_output or session.started, now),
         clients=int(said[2] or 0) if said else None,
         memory=group.number("memory.current"),
         memory_peak=group.number("memory.peak"),
@@ -208,7 +207,15 @@ def _comes_back(manager: Manager, session: Session) -> int | None:
     return None
 
 
-def _span(start: float | None, end: float | None) -> float | None:
+def _of_old(unloaded: dict[str, Metadata]) -> list[Session]:
+    if not unloaded:
+        return []
+    from kildsvc.operations.history import last_runs  # not above: the journal is not asked about what lives
+
+    return last_runs(unloaded)
+
+
+def span(start: float | None, end: float | None) -> float | None:
     return max(0.0, end - start) if start and end else None
 
 
@@ -216,65 +223,7 @@ def run_of(name: str) -> str | None:
     return activity.read_run(paths.runtime_dir(name))[0]
 
 
-def _history(unloaded: dict[str, Metadata]) -> list[Session]:
-    """Sessions systemd knows nothing of (any more): their last run, from the journal."""
-    last: dict[str, dict[str, journal.Entry]] = {}
-    problem = ""
-    owners: dict[str, list[Metadata]] = {}
-    for metadata in unloaded.values():
-        for name in metadata.names:
-            owners.setdefault(name, []).append(metadata)
-    matches = [*journal.of_event("opened", "ended"), *journal.of_session(*owners)]
-    waiting = set(unloaded)
-    try:
-        for entry in journal.read(matches, "--reverse") if unloaded else ():
-            for metadata in owners[entry.name]:
-                if metadata.name not in waiting or not metadata.owns(entry.name, entry.usec / 1e6):
-                    continue
-                seen = last.setdefault(metadata.name, {})
-                if entry.event == "opened" or not seen:
-                    seen[entry.event] = entry
-                if entry.event == "opened":
-                    waiting.discard(metadata.name)
-            if not waiting:
-                break
-    except JournalUnreadable as error:
-        problem = error.message
-    return [_past(metadata, last.get(name, {}), problem) for name, metadata in unloaded.items()]
-
-
-def _past(metadata: Metadata, records: dict[str, journal.Entry], problem: str) -> Session:
-    opened, ended = records.get("opened"), records.get("ended")
-    session = Session(
-        name=metadata.name,
-        state=model.LOST,
-        cause=problem or "cut off: its end was not recorded",
-        run=(ended or opened).run if ended or opened else None,  # type: ignore[union-attr]
-        started=opened.usec / 1e6 if opened else metadata.created,
-        **_about(metadata),
-    )
-    latest = ended or opened
-    if latest:
-        session = replace(session, before_boot=latest.text("_BOOT_ID") != _boot_id())
-    if not ended:
-        return session
-    end = ended.ended()
-    return replace(
-        session,
-        state=end.state(),
-        exit_code=end.exit_code,
-        signal=end.signal,
-        cause=end.describe(),
-        ended=ended.usec / 1e6,
-        duration=_span(session.started, ended.usec / 1e6),
-    )
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
-
-
-def _about(metadata: Metadata | None) -> dict[str, Any]:
+def about(metadata: Metadata | None) -> dict[str, Any]:
     if not metadata:
         return {}
     return {

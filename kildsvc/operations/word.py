@@ -1,14 +1,19 @@
 """Sessions with their agents' own word on the conversation."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kildsvc import paths, runtime, store
+from kildsvc import paths, store
 from kildsvc.agents import words
-from kildsvc.agents.transcript import Search
-from kildsvc.model import Metadata, Session
+
+if TYPE_CHECKING:
+    from kildsvc.agents.transcript import Search
+    from kildsvc.model import Metadata, Session
 
 
 def with_words(sessions: Iterable[Session]) -> Iterator[Session]:
@@ -28,6 +33,10 @@ def conversation_of(session: Session) -> str | None:
 
 
 def _search(session: Session, known: Mapping[str, Metadata]) -> Search:
+    # Not above: most sessions that are asked for run something else.
+    from kildsvc import runtime
+    from kildsvc.agents.transcript import Search
+
     taken = {id for name, metadata in known.items() if name != session.name for id in metadata.conversations}
     # Those of earlier runs are remembered too: the command says which one this run was given.
     given = [id for id in session.conversations[-1:] if any(id in part for part in session.command)]

@@ -8,6 +8,7 @@ from kildsvc.shim import cgroup
 from kildsvc.shim import record as rec
 from kildsvc.shim.journal import Journal
 from kildsvc.shim.record import Record
+from kildsvc.shim.sizes import size
 
 
 class Memory:
@@ -42,11 +43,3 @@ def describe() -> str:
     own = limit and cgroup.number("memory.events", "oom")
     words = [f"limit {size(limit)}" if own else "not by a limit of its own"]
     return ", ".join(words + ([f"peak {size(peak)}"] if peak else []))
-
-
-def size(count: float) -> str:
-    units = iter("BKMG")
-    unit = next(units)
-    while count >= 1024 and unit != "G":
-        count, unit = count / 1024, next(units)
-    return f"{count:.0f}{unit}" if count >= 10 or unit == "B" else f"{count:.1f}{unit}"

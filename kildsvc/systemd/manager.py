@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
-from kildsvc import paths
+from kildsvc import paths, progress
 from kildsvc.errors import KildError, NoManager
 from kildsvc.systemd.properties import Property, unit_path
 
@@ -70,6 +70,8 @@ _SIGNATURES = {
 # A manager that is executed anew is back within this; there is no event for a socket that comes to life.
 CONNECT_SEC = 5.0
 RETRY_SEC = 0.05
+# libsystemd waits without giving other threads their turn: as long as this where one draws.
+TURN_SEC = 0.05
 # Of a job that ended while the manager was executed anew.
 LOST = "lost"
 # What systemd says for a number it does not have.
@@ -233,6 +235,7 @@ class Manager:
             while not done() and (left := deadline - time.monotonic()) > 0:
                 self._bus.process()  # one message
                 if not done():
+                    left = min(left, TURN_SEC) if progress.shown else left
                     self._bus.wait(int(left * 1e6))  # returns at once when more are queued
         except DBusBaseError as error:
             raise _translate(error) from error

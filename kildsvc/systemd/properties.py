@@ -1,10 +1,15 @@
 """The unit of a session, as the properties of StartTransientUnit. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kildsvc.model import Launch, unit_of
+from kildsvc.model import unit_of
+
+if TYPE_CHECKING:
+    from kildsvc.launch import Launch
 
 # A property: name, D-Bus signature, value.
 Property = tuple[str, str, Any]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kildsvc.model import Launch
+from kildsvc.launch import Launch
 from kildsvc.systemd.manager import _encode
 from kildsvc.systemd.properties import keeper, service, unit_path
 

@@ -10,7 +10,7 @@ from importlib import metadata
 from kildsvc import config, paths, screen
 from kildsvc.operations.agent import installed
 from kildsvc.operations.checks.found import Found, fail, ok, warn
-from kildsvc.shim.memory import size
+from kildsvc.shim.sizes import size
 
 # Every session has a copy of the shim and its launch file there, some 300 KiB.
 _ROOM, _LITTLE = 1 << 20, 16 << 20

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from box import REPO, Box
+
 from bench import chart, table
 from bench.figures import Row
 from bench.inside import GROUPS
-from box import REPO, Box
 
 HERE = Path(__file__).resolve().parent
 SVG = REPO / "packaging" / "bench.svg"
@@ -52,10 +53,12 @@ def main() -> None:
     parser.add_argument("--from", type=Path, dest="source", metavar="FILE", help="measure nothing: what --json wrote")
     options = parser.parse_args()
     report = json.loads(options.source.read_text()) if options.source else measure(options.quick, options.only)
-    rows = [Row.from_json(row) for row in report["rows"]]
-    print(table.text(report, rows))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
+    rows = [Row.from_json(row) for row in report["rows"]]
+    print(table.text(report, rows))
+    if report["problems"]:
+        sys.exit("\n".join(f"bench: could not be measured: {problem}" for problem in report["problems"]))
     if options.readme:
         readme = REPO / "README.md"
         readme.write_text(table.replaced(readme.read_text(), table.markdown(report, rows)))

@@ -71,6 +71,5 @@ def _open(numbers: range) -> None:
 
 def _close(numbers: range) -> None:
     call(KILDSVC, "stop", "--all")
-    call(KILDSVC, "destroy", "--force", *(f"list{i}" for i in numbers))
-    for i in numbers:
-        Tmux().close(f"list{i}")
+    for peer in (Kildsvc(), Tmux()):
+        peer.close(*(f"list{i}" for i in numbers))

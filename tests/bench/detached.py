@@ -75,7 +75,9 @@ def journal(quick: bool) -> list[Row]:
             disk["script"].append(target.stat().st_blocks * 512 / 1e6 / megabytes)
             return cpu_seconds(client.pid) * 1000 / megabytes
 
-    row = Row("journal", "CPU per MB recorded", "ms", interleaved(3 if quick else 10, {"kildsvc": ours, "script": script}))
+    row = Row(
+        "journal", "CPU per MB recorded", "ms", interleaved(3 if quick else 10, {"kildsvc": ours, "script": script})
+    )
     row.notes.append("kildsvc's is that of shim and journald together; output is kept twice, raw and as clean text")
     return [
         row,

@@ -77,7 +77,8 @@ class Row:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Row:
         goals = [Goal(**goal) for goal in document["goals"]]
-        return cls(*(document[name] for name in ("key", "title", "unit", "figures")), goals, document["notes"])
+        fields = {name: document[name] for name in ("key", "title", "unit", "figures", "notes")}
+        return cls(**fields, goals=goals)
 
 
 def show(value: float) -> str:

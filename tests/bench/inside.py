@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
 
 from bench import asking, attached, detached, lives, peers, rest, start
 from bench.figures import Row
+from kildsvc.errors import KildError
 
 # In the order of the table; the names are those of --only.
 GROUPS = {
@@ -45,19 +47,33 @@ def versions() -> dict[str, str]:
     }
 
 
+def on_alarm(*_: object) -> None:
+    raise TimeoutError("it hangs")
+
+
 def main() -> None:
     quick = "--quick" in sys.argv
     names = [name for name in sys.argv[1:] if name in GROUPS] or list(GROUPS)
     peers.WORK.mkdir(exist_ok=True)
     os.chdir(peers.WORK)
     peers.prepare()
+    signal.signal(signal.SIGALRM, on_alarm)
     rows: list[Row] = []
+    problems: list[str] = []
     begun = time.monotonic()
     for name in names:
         print(f"{time.monotonic() - begun:4.0f} s  {name}", file=sys.stderr, flush=True)
-        rows += GROUPS[name](quick)
+        try:
+            rows += GROUPS[name](quick)
+        except (RuntimeError, TimeoutError, KildError) as error:
+            problems.append(f"{name}: {error}")
     peers.clean_up()
-    report = {"quick": quick, "seconds": round(time.monotonic() - begun), "versions": versions()}
+    report = {
+        "quick": quick,
+        "seconds": round(time.monotonic() - begun),
+        "versions": versions(),
+        "problems": problems,
+    }
     print(json.dumps({**report, "rows": [row.to_json() for row in rows]}))
 
 

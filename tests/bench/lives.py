@@ -76,12 +76,15 @@ def failed(quick: bool) -> list[Row]:
         return action
 
     row = Row(
-        "failed", "death of the agent → told", "ms", interleaved(8 if quick else 40, {name: run(name) for name in ways})
+        "failed",
+        "death of the agent → told",
+        "ms",
+        interleaved(8 if quick else 40, {name: run(name) for name in ways}),
     )
     row.aim("≤ 60 ms", row.median("kildsvc"), "ms", 60)
     row.notes += [
         "the interpreter runs already: none of its start is in this",
-        "only kildsvc tells the agent's last words; the sleeper tells no cause, and calls one that dies later a success",
+        "only kildsvc tells the agent's last words; the sleeper tells no cause, and takes a later death for success",
         "systemd-run --wait does not return when the agent lives",
     ]
     return [row]
@@ -94,7 +97,7 @@ def many(quick: bool) -> list[Row]:
     stopped: dict[str, list[float]] = {"kildsvc": [], "tmux": [], "systemd-run": []}
     stops: dict[str, Callable[[], object]] = {
         "kildsvc": lambda: call(KILDSVC, "stop", "--all"),
-        "tmux": lambda: [tmux.close(f"many{i}") for i in range(count)],
+        "tmux": lambda: tmux.close(*(f"many{i}" for i in range(count))),
         "systemd-run": lambda: call("systemctl", "--user", "stop", "bench-many*"),
     }
     left: list[float] = []
@@ -109,14 +112,15 @@ def many(quick: bool) -> list[Row]:
                 )
                 for i in range(count)
             ]
-            if any([job.wait() for job in jobs]):
+            codes = {job.wait() for job in jobs}
+            if codes != {0}:
                 raise RuntimeError(f"{peer.name} did not open all")
             rate = count / (time.perf_counter() - start)
             start = time.perf_counter()
             stops[peer.name]()
             stopped[peer.name].append(count / (time.perf_counter() - start))
             if peer is ours:
-                call(KILDSVC, "destroy", "--force", *(f"many{i}" for i in range(count)))
+                ours.close(*(f"many{i}" for i in range(count)))
                 left.append(_left() - before)
             return rate
 
@@ -125,13 +129,13 @@ def many(quick: bool) -> list[Row]:
     figures = interleaved(1 if quick else 3, {peer.name: run(peer) for peer in (ours, tmux, systemd_run)})
     row = Row("many", f"{count} opened at once", "sessions/s", figures)
     row.aim(f"≥ 10/s on 2 cores (here: {os.cpu_count()})", row.median("kildsvc"), "/s", 10, most=False)
-    row.aim("no leak: units, processes, files and descriptors left", max(left), "", 0)
+    row.aim("no leak: units, processes and files left", max(left), "", 0)
     row.notes.append("each of kildsvc's is a process of its own, interpreter included")
     return [row, Row("stopped", f"{count} stopped", "sessions/s", stopped)]
 
 
 def _left() -> int:
-    """What sessions consist of: loaded units, processes, files in the runtime directory, the manager's descriptors."""
+    """What sessions consist of: loaded units, processes, files in the runtime directory."""
     units = len(call("systemctl", "--user", "list-units", "--all", "--no-legend", "kild*").splitlines())
     processes = len(call("pgrep", "-f", "kildsvc/.*[.]shim", check=False).split())
     files = sum(len(names) for _, _, names in os.walk(Path(os.environ["XDG_RUNTIME_DIR"]) / "kildsvc"))

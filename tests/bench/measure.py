@@ -18,6 +18,9 @@ from bench.peers import COLS, ENVIRONMENT, ROWS, WORK
 
 # Nothing that is measured takes so long: then it hangs, and the run is void.
 HANGS_SEC = 120
+# How an agent begins that is to be heard before it goes on, at the word "go".
+READY = b"@@ ready @@"
+ANSWERS = f"""until read word; [ "$word" = go ]; do printf '{READY.decode()}'; done; """
 
 
 def interleaved(times: int, actions: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
@@ -75,7 +78,8 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.fd)  # hangs up
+        os.kill(self.pid, signal.SIGKILL)  # script(1) outlives a mere hang-up
+        os.close(self.fd)
         os.waitpid(self.pid, 0)
 
     def type(self, data: bytes) -> None:
@@ -88,6 +92,15 @@ class Client:
         """Until it has been quiet for so long."""
         while select.select([self.fd], [], [], quiet_sec)[0]:
             self.read()
+
+    def join_in(self) -> None:
+        """Until agent and client hear each other: a silent client may be one that has not begun yet."""
+        seen = b""
+        while READY not in seen:
+            self.type(b"\r")
+            while READY not in seen and select.select([self.fd], [], [], 1)[0]:
+                seen += self.read()
+        self.drain(quiet_sec=0.5)
 
     def take_until(self, marker: bytes) -> tuple[int, int]:
         """How many bytes came, the marker's included, and their CRC-32."""

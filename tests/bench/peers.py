@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kildsvc
+
 KILDSVC = str(Path(sys.prefix) / "bin" / "kildsvc")
 WORK = Path.home() / "bench"
 ROWS, COLS = 24, 80
@@ -49,8 +51,9 @@ class Kildsvc:
     def joining(self, session: str) -> list[str]:
         return [KILDSVC, "attach", session]
 
-    def close(self, session: str) -> None:
-        call(KILDSVC, "destroy", "--force", session)
+    def close(self, *sessions: str) -> None:
+        for session in sessions:
+            kildsvc.destroy(session, force=True)
 
     def pids(self, session: str) -> list[int]:
         shim = int(call("systemctl", "--user", "show", "-P", "MainPID", f"kild-{session}"))
@@ -66,8 +69,9 @@ class Tmux:
     def joining(self, session: str) -> list[str]:
         return [*_TMUX, "attach", "-t", session]
 
-    def close(self, session: str) -> None:
-        call(*_TMUX, "kill-session", "-t", session, check=False)
+    def close(self, *sessions: str) -> None:
+        for session in sessions:
+            call(*_TMUX, "kill-session", "-t", session, check=False)
 
     def pids(self, session: str) -> list[int]:
         return [int(call(*_TMUX, "display", "-p", "#{pid}"))]  # one server for all

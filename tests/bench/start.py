@@ -32,12 +32,18 @@ def start(quick: bool) -> list[Row]:
     call(*Kildsvc().opening("completed-one", "sleep", "1000"))
     figures = interleaved(
         10 if quick else 40,
-        {"--version": lambda: milliseconds(KILDSVC, "--version"), "completion": _complete, BARE: lambda: milliseconds(*bare())},
+        {
+            "--version": lambda: milliseconds(KILDSVC, "--version"),
+            "completion": _complete,
+            BARE: lambda: milliseconds(*bare()),
+        },
     )
     Kildsvc().close("completed-one")
     version = Row("start", "kildsvc --version", "ms", {"kildsvc": figures["--version"], BARE: figures[BARE]})
     version.aim("≤ 40 ms beyond interpreter start", version.beyond(), "ms", 40)
-    completion = Row("completion", "completion of a name", "ms", {"kildsvc": figures["completion"], BARE: figures[BARE]})
+    completion = Row(
+        "completion", "completion of a name", "ms", {"kildsvc": figures["completion"], BARE: figures[BARE]}
+    )
     if float("inf") in figures["completion"]:
         completion.figures.pop("kildsvc")
         completion.notes.append("kildsvc does not complete names yet")

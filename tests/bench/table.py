@@ -14,7 +14,9 @@ def text(report: dict[str, Any], rows: list[Row]) -> str:
     for row in rows:
         lines += ["", f"{row.title}, {row.unit}"]
         for whose, values in row.figures.items():
-            figures = f"{show(row.median(whose)):>12}{show(row.worst(whose)):>11}{'± ' + show(spread(values) / 2):>11}"
+            figures = (
+                f"{show(row.median(whose)):>12}{show(row.worst(whose)):>11}{'± ' + show(spread(values) / 2):>11}"
+            )
             lines.append(f"  {whose:<32}{figures}{len(values):>7}   {against(row, whose)}".rstrip())
         lines += [f"  {verdict(goal.met)}: {goal.text}: {goal.reached}".rstrip() for goal in row.goals]
         lines += [f"  ({note})" for note in row.notes]

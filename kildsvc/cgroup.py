@@ -4,6 +4,8 @@ import os
 import select
 import time
 from collections.abc import Callable
+from functools import cache
+from io import FileIO
 from pathlib import Path
 
 # The group below the unit's own in which an agent is frozen. Not the unit's: with the shim frozen nobody would
@@ -12,6 +14,7 @@ AGENT = "agent"
 FREEZE_SEC = 5.0
 
 
+@cache
 def _root() -> Path:
     unified = Path("/sys/fs/cgroup/unified")
     return unified if unified.is_dir() else Path("/sys/fs/cgroup")
@@ -25,7 +28,9 @@ class Group:
     def read(self, name: str) -> str:
         """A file of it; empty where there is none: no such controller here, or the group is gone."""
         try:
-            return (self._path / name).read_text()
+            # Not with pathlib, which takes twice as long: `list` reads sixteen files of each session.
+            with FileIO(f"{self._path}/{name}") as file:
+                return file.readall().decode()
         except OSError:
             return ""
 

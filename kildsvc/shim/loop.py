@@ -32,6 +32,9 @@ INPUT_MAX = 64 * 1024
 RETRY_SEC = 1.0
 # Reads of the terminal in a row before clients and timers have their turn.
 READS_IN_A_ROW = 64
+# A client that is half a ring behind is waited for, so that none of a flood is lost on the way to it; but no longer
+# than this at a time.
+PATIENCE_SEC = 1.0
 # An agent known to take the terminal is up when it has; but alive for so long is up too.
 TAKE_SEC = 5.0
 # systemd ends a run whose time is over, within 250 ms; the shim does after a crash, for which systemd counts anew.
@@ -157,6 +160,8 @@ class Shim:
                     handler(events)
                 elif client := self.server.clients.get(fd):
                     self.server.on_client_ready(client, events)
+                    if "wait" in self.deadlines and not self.server.behind(self.record.size // 4):
+                        self.go_on()
             if self.deadlines:
                 self.on_time(time.monotonic())
 
@@ -183,6 +188,9 @@ class Shim:
             elif name == "runtime" and not self.stopping:
                 self.record.set_flag(rec.TIMED_OUT)
                 self.end_agent()
+            elif name == "wait":
+                self.server.wait_no_more(self.record.size // 4)
+                self.go_on()
             elif name == "accept":
                 self.watch(self.server.listener.fileno(), self.on_listener_readable)
 
@@ -199,12 +207,21 @@ class Shim:
                 self.flush()
             elif "flush" not in self.deadlines:
                 self.deadlines["flush"] = time.monotonic() + FLUSH_SEC
+            if self.server.behind(self.record.size // 2):
+                self.unwatch(self.master_fd)
+                self.deadlines["wait"] = time.monotonic() + PATIENCE_SEC
+                return
         elif events & select.EPOLLHUP:
             # The kernel hangs the terminal up when the session's leader, our agent, ends: all else follows
             # from the waiter's word.
             self.unwatch(self.master_fd)
         if events & select.EPOLLOUT:
             self.write_input()
+
+    def go_on(self) -> None:
+        """With reading what the agent prints: those who watch have caught up, or had their time to."""
+        self.deadlines.pop("wait", None)
+        self.watch(self.master_fd, self.on_pty_ready, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
 
     def take_output(self, reads: int) -> int:
         taken = 0
@@ -372,6 +389,7 @@ class Shim:
             pass
         if waited and self.master_fd in self.handlers:
             self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+        if waited and (self.master_fd in self.handlers or "wait" in self.deadlines):
             self.server.set_reading(len(self.typed) < INPUT_MAX)
 
     def about(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SEQUENCE = re.compile(
-    rb"\x1b(?:"
+    rb"\x1b(?!\[[0-9;]*+[@-Zdm])(?:"  # colours and movements, by far the most: passed over quickly
     rb"\[\?([0-9;]{1,64})([hl])"  # 1, 2: private modes
     rb"|\[([<>=])([0-9;]{0,16})u"  # 3, 4: kitty keyboard protocol
     rb"|\[>([0-9;]{0,16})m"  # 5: modifyOtherKeys

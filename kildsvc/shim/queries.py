@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUERY = re.compile(
-    rb"\x1b(?:"
+    rb"\x1b(?!\[[0-9;]*+[@-Zdm])(?:"  # colours and movements, by far the most: passed over quickly
     rb"\[(?:([>=?]?)([0-9;]{0,8})([cn])"  # 1-3: device attributes, status reports
     rb"|>0?(q)"  # 4: version
     rb"|\?(u)"  # 5: keyboard protocol

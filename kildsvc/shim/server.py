@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import struct
+import time
 
 from kildsvc.shim import wire
 from kildsvc.shim.record import Record
@@ -15,11 +16,13 @@ from kildsvc.shim.replay import Replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 # More clients than this are refused: each costs a descriptor of the shim's.
 CLIENTS_MAX = 512
+# A client that was waited for in vain is not waited for again before this: it may slow the agent by a twentieth.
+IN_VAIN_SEC = 20.0
 
 
 class Client:
@@ -36,6 +39,7 @@ class Client:
         self.farewell = b""  # the last frame, after all output
         self.closing = False  # close when everything is sent
         self.watched = select.EPOLLIN
+        self.waited_in_vain = -60.0  # monotonic
 
     @property
     def interactive(self) -> bool:
@@ -154,6 +158,21 @@ class Server:
                 self.pump(client)
             except OSError:
                 self.drop(client)
+
+    def behind(self, distance: int) -> bool:
+        """Whether a client has more than that to take yet, and is worth waiting for."""
+        return any(self._late(distance))
+
+    def wait_no_more(self, distance: int) -> None:
+        for client in self._late(distance):
+            client.waited_in_vain = time.monotonic()
+
+    def _late(self, distance: int) -> Iterator[Client]:
+        for client in self.clients.values():
+            if client.watched & select.EPOLLOUT and client.mode != wire.CONTROL:
+                late = self._record.end - client.offset > distance
+                if late and time.monotonic() - client.waited_in_vain > IN_VAIN_SEC:
+                    yield client
 
     def set_reading(self, reading: bool) -> None:
         if reading != self.reading:

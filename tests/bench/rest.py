@@ -1,0 +1,53 @@
+"""What a session costs while nothing happens."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from bench.figures import Row
+from bench.peers import MULTIPLEXERS, Peer, call
+
+SESSIONS = 10
+# A silence is told of once, 30 s after the last output; the window lies before that, or after.
+SETTLED_SEC = 1.5
+
+
+def idle(quick: bool) -> list[Row]:
+    """Ten sessions of each; of the multiplexer's own processes, without the agents."""
+    pids: dict[str, set[int]] = {}
+    for peer in MULTIPLEXERS:
+        for i in range(SESSIONS):
+            call(*peer.opening(f"idle{i}", "sleep", "1000"))
+        pids[peer.name] = {pid for i in range(SESSIONS) for pid in peer.pids(f"idle{i}")}
+    # Anonymous and shared memory is its own, also where shim and waiter share pages since their fork.
+    own = {name: [_megabytes(found, "Pss_Anon:", "Pss_Shmem:") / SESSIONS] for name, found in pids.items()}
+    pss = {name: [_megabytes(found, "Pss:") / SESSIONS] for name, found in pids.items()}
+    time.sleep(SETTLED_SEC)
+    seconds = 5 if quick else 20
+    before = {name: _switches(found) for name, found in pids.items()}
+    time.sleep(seconds)
+    wakeups = {name: [(_switches(found) - before[name]) / SESSIONS / seconds] for name, found in pids.items()}
+    for peer in MULTIPLEXERS:
+        _close(peer)
+    memory = Row("private", "private memory of an idle session", "MB", own)
+    memory.aim("≤ 6 MB for shim and waiter", memory.median("kildsvc"), "MB", 6)
+    memory.notes.append("an interpreter for each session: what a crash of one costs the others, which is nothing")
+    wake = Row("wakeups", "wake-ups of an idle session a second", "a second", wakeups)
+    wake.aim("0", wake.median("kildsvc"), "a second", 0)
+    return [memory, Row("pss", "PSS of an idle session", "MB", pss), wake]
+
+
+def _close(peer: Peer) -> None:
+    for i in range(SESSIONS):
+        peer.close(f"idle{i}")
+
+
+def _megabytes(pids: set[int], *fields: str) -> float:
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(fields)) / 1024
+
+
+def _switches(pids: set[int]) -> int:
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))

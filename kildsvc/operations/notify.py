@@ -41,7 +41,7 @@ class News:
 
 def news_of(event: Event) -> News | None:
     """None for what nobody is told. Its text is the agent's, or anybody's who writes to the journal."""
-    kind = {"ended": "ended", "bell": "bell", "mark": event.mark}.get(event.event)
+    kind = "waiting" if (event.event, event.mark) == ("mark", "waiting") else event.event
     if kind not in model.NEWS or event.status == model.STOPPED:  # somebody asked for that end
         return None
     try:
@@ -130,12 +130,11 @@ def tell(news: News, settings: config.Config) -> list[str]:
     if settings.get("notify", "desktop") is not False:
         body = html.escape(news.text, quote=False)  # markup, which is not the agent's to give
         values = ["kildsvc", "0", "utilities-terminal", news.name, body, "0", "0", "-1"]
-        problems.append(_run([*_DESKTOP, *_NOTIFY, *values], {}))
+        problems.append(_run("the desktop", [*_DESKTOP, *_NOTIFY, *values], {}))
     if command := settings.get("notify", "command"):
         # The name comes first, so that no text of an agent's can be taken for an option.
-        problems.append(
-            _run([os.path.expanduser(command[0]), *command[1:], f"{news.name}: {news.text}"], _told(news))
-        )
+        argv = [os.path.expanduser(command[0]), *command[1:], f"{news.name}: {news.text}"]
+        problems.append(_run(f"'{command[0]}'", argv, _told(news)))
     return [problem for problem in problems if problem]
 
 
@@ -158,14 +157,14 @@ def _told(news: News) -> dict[str, str]:
     }
 
 
-def _run(command: list[str], env: dict[str, str]) -> str:
-    """Empty when it went well."""
+def _run(who: str, command: list[str], env: dict[str, str]) -> str:
+    """Empty when it went well. What the command says goes where ours does: to the journal."""
     private = ("NOTIFY_SOCKET", "KILD_SESSION")
     kept = {key: value for key, value in os.environ.items() if key not in private}
     try:
         done = subprocess.run(command, env={**kept, **env}, stdin=subprocess.DEVNULL, timeout=TELL_SEC)
     except OSError as error:
-        return f"'{command[0]}' cannot be executed: {error.strerror}"
+        return f"{who} was not told: {command[0]}: {error.strerror}"
     except subprocess.TimeoutExpired:
-        return f"'{command[0]}' took longer than {TELL_SEC} s"
-    return f"'{command[0]}' ended with {done.returncode}" if done.returncode else ""
+        return f"{who} was not told: it took longer than {TELL_SEC} s"
+    return f"{who} was not told: exit code {done.returncode}" if done.returncode else ""

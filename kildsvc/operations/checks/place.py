@@ -42,9 +42,7 @@ def versions() -> Found:
     text = ", ".join(f"{name} {version}" for name, version in found.items())
     if old:
         return fail(text, f"upgrade {', '.join(old)}: pipx reinstall kildsvc, or from your distribution")
-    if not screen.AVAILABLE:
-        return warn(f"{text}; no pyavt: screens are replayed, not restored", "pip install pyavt, beside kildsvc")
-    return ok(text)
+    return ok(text if screen.AVAILABLE else f"{text}; no pyavt, which restores screens best")
 
 
 def _version(package: str) -> str:

@@ -90,24 +90,28 @@ def test_setup_and_back(box: Box) -> None:
         assert "enabled kildsvc-gc.timer" in said and "started kildsvc-gc.timer" in said
         assert "enabled kildsvc-restore.service" in said and "started kildsvc-restore" not in said
         assert "notify.service:" not in said
-        checked = box.sh(f"systemd-analyze --user --man=no verify {units}/kild* 2>&1")
-        assert checked == ""
         states = ["is-enabled kildsvc-gc.timer", "is-enabled kildsvc-restore", "is-active kildsvc-gc.timer"]
-        asked = "; ".join(f"systemctl --user {state}" for state in states)
+        asked = "; ".join(
+            [
+                f"systemd-analyze --user --man=no verify {units}/kild* 2>&1",
+                *(f"systemctl --user {one}" for one in states),
+            ]
+        )
         assert box.sh(asked).split() == ["enabled", "enabled", "active"]
         assert box.kildsvc("setup").stdout == "everything is set up\n"
         # What it runs is this kildsvc, and it works there.
-        box.kildsvc("open", "old", "--grace", "0", "--", "true")
-        box.kildsvc("wait", "old")
-        box.sh("mkdir -p ~/.config/kildsvc; echo 'ttl = \"0s\"' >~/.config/kildsvc/config.toml")
-        box.sh("systemctl --user start kildsvc-gc.service")
+        box.sh(
+            """$1 open old --grace 0 -- true; $1 wait old
+            mkdir -p ~/.config/kildsvc; echo 'ttl = "0s"' >~/.config/kildsvc/config.toml
+            systemctl --user start kildsvc-gc.service""",
+            box.kild,
+        )
         assert box.json("list") == []
         # The user's own change stays; the rest goes.
         box.sh(f"echo '# mine' >>{units}/kildsvc-gc.timer; rm {units}/kild.slice")
         said = box.kildsvc("setup").stdout
         assert f"kept '{units}/kildsvc-gc.timer'" in said and f"wrote '{units}/kild.slice'" in said
-        box.sh(f"sed -i '/# mine/d' {units}/kildsvc-gc.timer; echo '# mine' >>{units}/kildsvc-gc.service")
-        box.sh(f"touch {units}/other.service")
+        box.sh(f"cd {units}; touch other.service; sed -i '/# mine/d' *.timer; echo '# mine' >>kildsvc-gc.service")
     finally:
         said = box.kildsvc("setup", "--remove").stdout
         left = box.sh(f"cd {units}; ls; rm -f other.service kildsvc-gc.service; rm -rf ~/.config/kildsvc")

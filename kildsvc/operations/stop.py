@@ -91,21 +91,28 @@ def destroy(name: str, force: bool) -> None:
         raise
     if session.alive:
         if not force:
-            raise AlreadyRunning(
-                f"session '{name}' is {session.state}",
-                f"kildsvc stop {name} first, or kildsvc destroy --force {name}",
-            )
+            raise _lives(session)
         if session.worktree:
             with Manager() as manager:
                 refuse_in_use(session.worktree, {*sessions.group_of(manager, name).pids})
         stop_sessions([name])
     with runtime.locked(name) as directory, Manager() as manager:
+        session = sessions.status(name)
+        if session.alive:  # opened until we had the lock
+            raise _lives(session)
         _wait_gone(manager, name, None)
         if session.worktree:
             refuse_in_use(session.worktree, set())
             if not force:
                 refuse_loss(name, session.worktree)
         forget(manager, session, directory)
+
+
+def _lives(session: Session) -> AlreadyRunning:
+    name = session.name
+    return AlreadyRunning(
+        f"session '{name}' is {session.state}", f"kildsvc stop {name} first, or kildsvc destroy --force {name}"
+    )
 
 
 def forget(manager: Manager, session: Session, directory: Path) -> None:

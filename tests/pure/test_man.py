@@ -24,9 +24,10 @@ SOURCES = {path: path.read_text() for path in (REPO / "kildsvc").rglob("*.py")}
 DOCUMENTS = [*MAN.glob("*.md"), REPO / "README.md", REPO / "packaging" / "guide.md"]
 
 
-def tree(command: click.Command, context: click.Context) -> Iterator[tuple[str, set[str]]]:
-    """Every command by its words, with its options."""
-    yield context.command_path, {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+def tree(command: click.Command, context: click.Context) -> Iterator[tuple[str, set[str], str]]:
+    """Every command by its words, with its options and its usage."""
+    options = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+    yield context.command_path, options, command.get_usage(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
@@ -34,9 +35,9 @@ def tree(command: click.Command, context: click.Context) -> Iterator[tuple[str, 
             yield from tree(below, click.Context(below, context, name))
 
 
+TREE = list(tree(command_group, click.Context(command_group, info_name="kildsvc")))
 COMMANDS = {
-    words: {option for option in options if option.startswith("-")} | {"-h", "--help"}
-    for words, options in tree(command_group, click.Context(command_group, info_name="kildsvc"))
+    words: {option for option in options if option.startswith("-")} | {"-h", "--help"} for words, options, _ in TREE
 }
 
 
@@ -58,10 +59,12 @@ def test_it_is_built_without_a_complaint(page: str, built: dict[str, Path]) -> N
 def test_every_command_and_option_is_there(built: dict[str, Path]) -> None:
     text = built["kildsvc.1"].read_text().replace("\\-", "-")
     parts = re.split(r"^\.S[SH]\n", text, flags=re.M)
-    for words, options in COMMANDS.items():
-        own = [part for part in parts if re.match(rf"{words}( [^a-z].*)?\n" if " " in words else "COMMANDS", part)]
-        assert len(own) == 1, words
-        missing = {option for option in options if not re.search(rf"[\s,B]{option}\b", own[0])}
+    for words, _, usage in TREE:
+        # As `Usage: kildsvc wait [OPTIONS] NAME…` has it, perhaps on several lines.
+        title = " ".join(usage.split()).removeprefix("Usage: ").replace(" [OPTIONS]", "")
+        own = [part for part in parts if part.startswith(f"{title}\n" if " " in words else "COMMANDS\n")]
+        assert len(own) == 1, title
+        missing = {option for option in COMMANDS[words] if not re.search(rf"[\s,B]{option}\b", own[0])}
         assert missing - {"-h", "--help"} == set(), words
 
 

@@ -1,13 +1,18 @@
 """The Debian package, in machines that have nothing of kildsvc but what apt puts there."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from box import DEADLINE, REPO, Box, wait_until
 from pty_client import Terminal
+
+from kildsvc.cli.main import kildsvc as command_group
+from kildsvc.version import VERSION
 
 # What is not there after it was: apt's and dpkg's own books, and what the machine writes while it runs.
 NOT_OURS = "/var/lib/dpkg /var/lib/apt /var/cache /var/log /var/lib/systemd /var/tmp"
@@ -27,17 +32,11 @@ def newer(deb: Path) -> Path:
     run("dpkg-deb", "-R", str(deb), str(tree))
     for file in (tree / "DEBIAN" / "control", tree / "usr/lib/python3/dist-packages/kildsvc/version.py"):
         text = file.read_text()
-        file.write_text(text.replace(version(), "99.0"))
+        file.write_text(text.replace(VERSION, "99.0"))
         assert file.read_text() != text
     target = deb.parent / "kildsvc_99.0_all.deb"
     run("dpkg-deb", "-b", "--root-owner-group", str(tree), str(target))
     return target
-
-
-def version() -> str:
-    from kildsvc.version import VERSION
-
-    return VERSION
 
 
 def run(*command: str) -> str:
@@ -54,7 +53,15 @@ class Clean(Box):
         self._machine("up", "--quiet", "--owner", str(os.getpid()), "--release", self.release, *options)
 
     def apt(self, *arguments: str) -> None:
-        self.root("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qy", *arguments, timeout=4 * DEADLINE)
+        self.root(
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "-qy",
+            "--no-install-recommends",
+            *arguments,
+            timeout=4 * DEADLINE,
+        )
 
     def files(self) -> set[str]:
         skip = " ".join(f"-path {path} -prune -o" for path in NOT_OURS.split())
@@ -76,7 +83,7 @@ def test_lintian_has_nothing_to_say(deb: Path) -> None:
 
 
 def test_the_version_of_the_package_is_ours(deb: Path) -> None:
-    assert run("dpkg-deb", "-f", str(deb), "Version").strip() == version()
+    assert run("dpkg-deb", "-f", str(deb), "Version").strip() == VERSION
 
 
 def test_everything_has_its_place(deb: Path) -> None:
@@ -86,6 +93,10 @@ def test_everything_has_its_place(deb: Path) -> None:
     ]
     pages = [page.stem for page in (REPO / "packaging" / "man").glob("*.md")]
     assert not [page for page in pages if f"./usr/share/man/man{page[-1]}/{page}.gz\n" not in contents]
+    if command_group.get_command(click.Context(command_group), "completion"):
+        scripts = ("bash-completion/completions/kildsvc", "zsh/vendor-completions/_kildsvc")
+        for script in (*scripts, "fish/vendor_completions.d/kildsvc.fish"):
+            assert re.search(rf" [1-9][0-9]+ \S+ \S+ \./usr/share/{script}\n", contents), script
 
 
 @pytest.mark.timeout(300)
@@ -93,7 +104,7 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     box = clean
     before = box.files()
     box.apt("install", f"/srv/{deb.name}")
-    assert box.kildsvc("--version").stdout == f"kildsvc {version()}\n"
+    assert box.kildsvc("--version").stdout == f"kildsvc {VERSION}\n"
     box.kildsvc("doctor")
     assert box.kildsvc("setup").stdout.startswith("enabled kildsvc-gc.timer"), "the package has the units"
     script = "echo from the agent; while read -r line; do echo got $line; done"

@@ -18,6 +18,9 @@ from kildsvc.version import VERSION
 NOT_OURS = "/var/lib/dpkg /var/lib/apt /var/cache /var/log /var/lib/systemd /var/tmp"
 
 
+pytestmark = pytest.mark.timeout(300)  # the first one builds the package
+
+
 @pytest.fixture(scope="module")
 def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("deb")
@@ -99,7 +102,6 @@ def test_everything_has_its_place(deb: Path) -> None:
             assert re.search(rf" [1-9][0-9]+ \S+ \S+ \./usr/share/{script}\n", contents), script
 
 
-@pytest.mark.timeout(300)
 def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, deb: Path, newer: Path) -> None:
     box = clean
     before = box.files()
@@ -128,15 +130,21 @@ def test_installed_upgraded_and_removed_under_a_running_session(clean: Clean, de
     box.kildsvc("setup", "--remove")
 
     # What runs is the user's: it goes on without the package, and systemctl has all that is needed to end it.
-    box.apt("purge", "kildsvc")
-    assert box.files() == before
-    box.crash_shim("work")
-    assert box.processes("from the agent")
-    box.run("systemctl", "--user", "stop", "kild-work")
+    with Terminal(box.argv(box.kild, "attach", "work")) as terminal:
+        terminal.read_until(rb"got three")
+        box.apt("purge", "kildsvc")
+        assert box.files() == before
+        box.crash_shim("work")
+        terminal.type(b"four\r")
+        terminal.read_until(rb"got four")
+        assert box.processes("from the agent") == [agent]
+        box.run("systemctl", "--user", "stop", "kild-work")
+        assert terminal.wait() == 143
+        assert b"was stopped" in terminal.seen
     assert box.processes("from the agent") == []
     shown = box.show("work", "ActiveState", "StatusText")
     assert (shown["ActiveState"], shown["StatusText"]) == ("inactive", "ended: signal TERM, stopped")
-    assert "got three" in box.journal("work")
+    assert "got four" in box.journal("work")
     assert box.sh("ls ~/.local/state/kildsvc/sessions").split() == ["later.json", "work.json"]
 
 

@@ -54,7 +54,7 @@ def event(happened: Event, as_json: bool) -> None:
         render.line(happened.to_json())
         return
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(happened.time))
-    text = happened.text.removeprefix(happened.event).removeprefix(": ")
+    text = render.one_line(happened.text.removeprefix(happened.event).removeprefix(": "))
     say(f"{at}  {happened.name:<12}  {happened.event:<9}  {text}".rstrip())
 
 
@@ -207,7 +207,7 @@ def details(session: Session) -> None:
     told = {label: value for label, value in lines.items() if value}
     width = max(map(len, told)) + 1
     for label, value in told.items():
-        say(f"  {label + ':':<{width}} {value}")
+        say(f"  {label + ':':<{width}} {render.one_line(str(value))}")
 
 
 def _limit(session: Session, name: str) -> float | None:

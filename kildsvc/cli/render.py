@@ -18,6 +18,7 @@ def colour(text: str, colour: str | None) -> str:
 
 # Where the locale has no such characters.
 _PLAIN = str.maketrans("●│…·→", "*|~.>")
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 
 
 def _write(text: str, err: bool = False, nl: bool = True) -> None:
@@ -118,6 +119,11 @@ def home_short(path: str) -> str:
 _LEAST = 12
 
 
+def one_line(text: str) -> str:
+    """What agents, their processes and prompts are called may hold newlines, and sequences for the terminal."""
+    return text.translate(_CONTROLS)
+
+
 def columns(
     head: list[str],
     rows: list[list[str]],
@@ -127,6 +133,7 @@ def columns(
 ) -> None:
     """A table. Columns with nothing in them are left out; so are those to drop, one by one, on a terminal that is too
     narrow even when those that give way have given way."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = {
         title: max(_cells(row[i]) for row in [head, *rows])
         for i, title in enumerate(head)

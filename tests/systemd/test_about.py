@@ -141,7 +141,7 @@ def test_config_on_the_command_line(box: Box) -> None:
     box.sh("mkdir -p ~/work; printf 'grace = \"1s\"\\n' >~/work/.kildsvc.toml")
     shown = json.loads(box.sh(f"cd ~/work; {box.kild} config show --json"))
     assert {"key": "grace", "value": "1s", "origin": "/home/dev/work/.kildsvc.toml:1"} in shown["settings"]
-    assert box.sh(f"cd ~/work; {box.kild} config show").endswith("# ~/work/.kildsvc.toml:1\n")
+    assert "# ~/work/.kildsvc.toml:1\n" in box.sh(f"cd ~/work; {box.kild} config show")
     file = box.kildsvc("config", "path").stdout.strip()
     try:
         done = box.run("env", "EDITOR=sh -c 'echo x = 1 >$0'", box.kild, "config", "edit", check=False)

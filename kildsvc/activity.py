@@ -108,7 +108,8 @@ def is_supporting(pid: int) -> bool:
 
 
 def _argv(pid: int) -> list[bytes]:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    with open(f"/proc/{pid}/cmdline", "rb", 0) as file:
+        return file.read().split(b"\0")[:-1]
 
 
 def _is_ours(argv: list[bytes]) -> bool:

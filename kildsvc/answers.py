@@ -4,6 +4,7 @@ An agent may take its shim's place at the socket, and write that file: each word
 """
 
 import json
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from kildsvc.errors import KildError
@@ -65,16 +66,21 @@ def foreign() -> KildError:
 
 def fits(value: object, kind: Any) -> bool:
     """Whether what was read from JSON is of a field's type."""
-    inner = get_args(kind)
-    if get_origin(kind) is list:
+    origin, inner = _made_of(kind)
+    if origin is list:
         return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
-    if get_origin(kind) is tuple:
+    if origin is tuple:
         return isinstance(value, list) and len(value) == len(inner) and all(map(fits, value, inner))
-    if get_origin(kind) is dict:
+    if origin is dict:
         return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
     if inner:
         return any(fits(value, one) for one in inner)
     return isinstance(value, int | float if kind is float else kind)
+
+
+@cache
+def _made_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind), get_args(kind)
 
 
 def _fit(values: dict[str, Any], kinds: dict[str, Any]) -> bool:

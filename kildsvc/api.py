@@ -195,11 +195,12 @@ def sessions(
     cwd: str = "",
     agent: str = "",
     words: bool = False,
+    _full: bool = True,
 ) -> list[Session]:
     """All sessions, running and ended, or those that fit; with `words` also what their agents wrote."""
     from kildsvc.operations.sessions import Filter, list_sessions
 
-    found = list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent))
+    found = list_sessions(Filter(tuple(states), tuple((labels or {}).items()), cwd, agent), _full)
     if words:
         from kildsvc.operations.word import with_words
 

@@ -13,7 +13,7 @@ def choose() -> str:
     from kildsvc import api
 
     own = os.environ.get("KILD_SESSION")
-    found = [session for session in api.sessions(states=["alive"]) if session.name != own]
+    found = [session for session in api.sessions(states=["alive"], _full=False) if session.name != own]
     if not found:
         raise NotRunning("no session is running", "kildsvc open NAME -- COMMAND")
     if len(found) == 1:

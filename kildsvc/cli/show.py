@@ -54,7 +54,8 @@ def list_command(
     labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
 
     def find() -> list[Session]:
-        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "", words=wide or as_json)
+        words = wide or as_json
+        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "", words=words, _full=as_json)
 
     if watch:
         _watch(find, wide, as_json)

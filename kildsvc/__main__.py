@@ -9,9 +9,12 @@ def main() -> None:
     for stream in ("stdout", "stderr"):
         if not getattr(sys, stream):  # closed by the caller
             setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
-    from kildsvc.cli.main import run
+    try:
+        from kildsvc.cli.main import run
 
-    code = run(sys.argv[1:])
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before anything was begun
+        code = 130
     # Nothing is left to be done, and the interpreter would take 8 ms to take itself apart.
     for file in (sys.stdout, sys.stderr):
         try:

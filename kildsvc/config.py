@@ -45,6 +45,11 @@ class Config:
         """The names of tables under a key, such as the agents'."""
         return sorted({path[1] for path in self.settings if path[0] == key and len(path) > 2})
 
+    def agents(self) -> list[str]:
+        """The names of those that are known, and of the user's own."""
+        own = [name for name in self.names("agents") if self.get("agents", name, "command")]
+        return list(dict.fromkeys([*table.KNOWN, *own]))
+
     def origin(self, *key: str) -> str:
         return self.settings[key].origin
 

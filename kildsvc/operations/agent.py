@@ -69,7 +69,7 @@ def default(settings: config.Config, env: Mapping[str, str], cwd: str) -> str:
     """The configured one, else the only one there is. Raises UsageError."""
     if configured := settings.get("agent"):
         return str(configured)
-    found = [name for name in names(settings) if _where(find(name, settings), env, cwd)]
+    found = [name for name in settings.agents() if _where(find(name, settings), env, cwd)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -78,11 +78,6 @@ def default(settings: config.Config, env: Mapping[str, str], cwd: str) -> str:
             f'--agent {found[0]}, or `agent = "{found[0]}"` in the settings',
         )
     raise UsageError("no agent is installed", f"known: {', '.join(table.KNOWN)}; or give a command after --")
-
-
-def names(settings: config.Config) -> list[str]:
-    own = [name for name in settings.names("agents") if settings.get("agents", name, "command")]
-    return list(dict.fromkeys([*table.KNOWN, *own]))
 
 
 def known_conversations(metadata: Metadata, agent: Agent) -> list[str]:
@@ -104,7 +99,7 @@ def installed() -> list[Installed]:
         chosen = default(settings, env, "/")
     except UsageError:
         chosen = ""
-    agents = [find(name, settings) for name in names(settings)]
+    agents = [find(name, settings) for name in settings.agents()]
     paths = [_where(agent, env, "/") for agent in agents]
     with ThreadPoolExecutor(len(agents)) as pool:
         versions = list(pool.map(_version, paths))

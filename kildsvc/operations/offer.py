@@ -1,14 +1,14 @@
-"""What a person who presses TAB may mean: asked now, like everything else."""
+"""What a person who presses TAB may mean: asked now, like everything else. Each loads what it asks, and no more."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-from kildsvc import store
-from kildsvc.model import Metadata, name_of
-from kildsvc.systemd.manager import Manager
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kildsvc.model import Metadata
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """A session, as far as one needs to know to choose it."""
 
     name: str
@@ -18,6 +18,10 @@ class Known:
 
 def sessions() -> list[Known]:
     """All of them, by name. Raises KildError."""
+    from kildsvc import store
+    from kildsvc.model import name_of
+    from kildsvc.systemd.manager import Manager
+
     with Manager() as manager:
         known = store.load_all()
         alive = {
@@ -30,9 +34,8 @@ def sessions() -> list[Known]:
 
 def agents() -> list[str]:
     from kildsvc import config
-    from kildsvc.operations.agent import names
 
-    return names(config.load())
+    return config.load().agents()
 
 
 def profiles() -> list[str]:

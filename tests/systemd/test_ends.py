@@ -52,8 +52,9 @@ def test_a_background_child_holds_the_terminal(box: Box, name: str) -> None:
 
 
 def test_an_agent_that_closes_its_terminal_lives(box: Box, name: str) -> None:
-    box.kildsvc("open", name, "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 1; exit 3")
+    box.kildsvc("open", name, "--", "sh", "-c", "exec <&- >&- 2>&-; until [ -e ~/out ]; do sleep .1; done; exit 3")
     assert box.json("status", name)["state"] == "running"
+    box.sh("touch ~/out")
     assert box.wait_ended(name)["exit_code"] == 3
 
 

@@ -129,3 +129,23 @@ def test_short_commands_load_only_what_they_need(box: Box) -> None:
         own = sorted(name for name in loaded if name.split(".")[0] == "kildsvc")
         assert (arguments, loaded & HEAVY) == (arguments, set())
         assert len(own) <= most, (arguments, own)
+
+
+COUNT = """
+import kildsvc
+from kildsvc.operations.sessions import list_sessions
+from kildsvc.systemd.manager import Manager
+for name in ("a", "b", "c"):
+    kildsvc.open(name, ["sleep", "1000"])
+asked, ask = [], Manager._get
+Manager._get = lambda self, *what: asked.append(what) or ask(self, *what)
+for full in (False, True):
+    asked.clear()
+    assert len(list_sessions(full=full)) == 3
+    print(len(asked))
+"""
+
+
+def test_a_list_asks_little_of_the_manager(box: Box) -> None:
+    """Beside the list itself and where the cgroups are: for a table one property of each session, in full two."""
+    assert box.python(COUNT).split() == ["4", "7"]

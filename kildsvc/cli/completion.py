@@ -37,7 +37,7 @@ def answer(group: click.Group, arguments: list[str]) -> None:
         incomplete = words[at] if at < len(words) else ""
         before = [word for word in words[1:at] if word != "="]  # bash makes three words of --option=value
         for item in ShellComplete(group, {}, "kildsvc", "").get_completions(before, incomplete):
-            about = " ".join((item.help or "").split())
+            about = " ".join(render.one_line(item.help or "").split())
             render.say(f"{item.type}\t{item.value}\t{about}")
     except Exception:
         pass  # whatever it is: somebody is in the middle of a line, and is told when it is run

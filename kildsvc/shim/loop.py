@@ -80,6 +80,7 @@ class Shim:
             self.on_client_change,
         )
         self.typed = bytearray()
+        self.blocked = False  # the agent does not take all of it now
         self.deadlines: dict[str, float] = {}  # monotonic; none while idle
         self.stopping = record.flag(rec.STOPPING)
         self.handlers: dict[int, Callable[[int], None]] = {}
@@ -221,7 +222,8 @@ class Shim:
     def go_on(self) -> None:
         """With reading what the agent prints: those who watch have caught up, or had their time to."""
         self.deadlines.pop("wait", None)
-        self.watch(self.master_fd, self.on_pty_ready, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+        self.blocked = bool(self.typed)
+        self.watch(self.master_fd, self.on_pty_ready, select.EPOLLIN | (select.EPOLLOUT if self.blocked else 0))
 
     def take_output(self, reads: int) -> int:
         taken = 0
@@ -376,9 +378,9 @@ class Shim:
             self.deadlines["accept"] = time.monotonic() + RETRY_SEC
 
     def on_input(self, data: bytes) -> None:
-        self.activity.on_input()
         self.typed += data
         self.write_input()
+        self.activity.on_input()
 
     def write_input(self) -> None:
         waited = bool(self.typed)
@@ -387,8 +389,9 @@ class Shim:
                 del self.typed[: os.write(self.master_fd, self.typed)]
         except BlockingIOError:
             pass
-        if waited and self.master_fd in self.handlers:
-            self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+        if bool(self.typed) != self.blocked and self.master_fd in self.handlers:
+            self.blocked = bool(self.typed)
+            self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.blocked else 0))
         if waited and (self.master_fd in self.handlers or "wait" in self.deadlines):
             self.server.set_reading(len(self.typed) < INPUT_MAX)
 

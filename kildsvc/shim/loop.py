@@ -55,30 +55,15 @@ class Shim:
         self.slave_fd = child.open_slave(master_fd)
         self.waiter_fd = self.exec_fd = -1
         self.agent = Agent(record, self.slave_fd, launch["takes_terminal"])
-        self.journal = Journal(
-            {
-                "USER_UNIT": launch["unit"],
-                "KILD_SESSION": launch["name"],
-                "KILD_RUN": record.run,
-                "KILD_AGENT": launch["agent"],
-            }
-        )
+        self.journal = Journal.of(launch, record.run)
         self.activity = Activity(self.directory, self.journal)
         self.memory = Memory(record, self.journal)
         self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd), self.activity.on_data)
         self.replay = Replay(record)
         self.answerer = Answerer(launch["version"])
         self.epoll = select.epoll()
-        self.server = Server(
-            listener,
-            record,
-            self.replay,
-            self.epoll,
-            self.about,
-            self.on_input,
-            self.on_client_size,
-            self.on_client_change,
-        )
+        calls = self.about, self.on_input, self.on_client_size, self.on_client_change
+        self.server = Server(listener, record, self.replay, self.epoll, *calls)
         self.typed = bytearray()
         self.blocked = False  # the agent does not take all of it now
         self.deadlines: dict[str, float] = {}  # monotonic; none while idle
@@ -211,7 +196,6 @@ class Shim:
             if self.server.behind(self.record.size // 2):
                 self.unwatch(self.master_fd)
                 self.deadlines["wait"] = time.monotonic() + PATIENCE_SEC
-                return
         elif events & select.EPOLLHUP:
             # The kernel hangs the terminal up when the session's leader, our agent, ends: all else follows
             # from the waiter's word.
@@ -397,13 +381,8 @@ class Shim:
 
     def about(self) -> dict[str, Any]:
         rows, cols = child.get_size(self.master_fd)
-        return {
-            "run": self.record.run,
-            "pid": self.agent.pid,
-            "rows": rows,
-            "cols": cols,
-            "silent_sec": self.activity.silent_sec,
-        }
+        size = {"rows": rows, "cols": cols}
+        return {"run": self.record.run, "pid": self.agent.pid, **size, "silent_sec": self.activity.silent_sec}
 
     def on_client_size(self, rows: int, cols: int) -> None:
         if child.get_size(self.master_fd) != (rows, cols):

@@ -50,6 +50,7 @@ class Connection:
         except BrokenPipeError:
             pass  # refused already: the reason is there to be read
         self._decoder = wire.Decoder(1 << 24)
+        self._buffer = memoryview(bytearray(1 << 18))  # one for all: so large a one is mapped anew each time
 
     def fileno(self) -> int:
         return self.sock.fileno()
@@ -69,13 +70,13 @@ class Connection:
 
     def receive(self) -> list[tuple[int, bytes]]:
         try:
-            data = self.sock.recv(1 << 18)
+            count = self.sock.recv_into(self._buffer)
         except OSError as error:
             raise Disconnected from error
-        if not data:
+        if not count:
             raise Disconnected
         try:
-            return self._decoder.feed(data)
+            return self._decoder.feed(self._buffer[:count])
         except wire.Broken as error:
             raise answers.foreign() from error
 

@@ -110,7 +110,6 @@ def attach_command(name: str | None, read_only: bool, detach_keys: str | None) -
 def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
     from kildsvc import config
     from kildsvc.operations.attach import attach
-    from kildsvc.operations.wait import NO_RESULT
 
     if detach_keys is None:
         detach_keys = config.load().get("detach_keys") or DEFAULT
@@ -130,7 +129,13 @@ def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) 
     how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
     word = "was stopped" if outcome.exit["stopped"] else "has had its time" if late else "has ended"
     render.note(f"'{name}' {word}: {f'out of memory: {oom}' if oom else how}")
-    return int(code) or (NO_RESULT if late else 0)
+    if code or not late:
+        return int(code)
+    from kildsvc.operations.wait import (
+        NO_RESULT,
+    )  # here: it brings asyncio along, half of the time to the first screen
+
+    return NO_RESULT
 
 
 @click.command("stop")

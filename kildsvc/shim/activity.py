@@ -47,6 +47,7 @@ class Activity:
         self._bell = Bell()
         self._output_at = time.monotonic()
         self._stamped = self._rang = -60.0
+        self._input_fd = -1
 
     def begin(self) -> None:
         """A fresh run: what an earlier one left is not its."""
@@ -94,7 +95,13 @@ class Activity:
         self._stamp("ready", b"%d\n" % pid)
 
     def on_input(self) -> None:
-        self._stamp("input")
+        # Held open: a key should not wait for more than its own way.
+        if self._input_fd < 0:
+            try:
+                self._input_fd = os.open(f"{self._directory}/input", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                return  # no room, or forgotten meanwhile: nobody reads it then
+        os.utime(self._input_fd)
 
     def on_idle(self) -> None:
         self._journal.event("idle", f"silent for {IDLE_SEC:.0f} s", 6, KILD_IDLE_SEC=f"{IDLE_SEC:.0f}")

@@ -3,10 +3,16 @@
 journald may be slow, restarted or absent: what it cannot take waits here, one batch at most beside the events.
 """
 
+from __future__ import annotations
+
 import errno
 import select
 import socket
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SOCKET = "/run/systemd/journal/socket"
 # A datagram must fit the default send buffer (208 KiB), head included.
@@ -55,6 +61,11 @@ class Journal:
         self._common = {key: value.encode() for key, value in common.items()}
         self._socket: socket.socket | None = None
         self._waiting: list[bytes] = []
+
+    @classmethod
+    def of(cls, launch: dict[str, Any], run: str) -> Journal:
+        fields = {"USER_UNIT": launch["unit"], "KILD_SESSION": launch["name"], "KILD_RUN": run}
+        return cls({**fields, "KILD_AGENT": launch["agent"]})
 
     def fileno(self) -> int:
         return self._socket.fileno() if self._socket else -1

@@ -55,31 +55,17 @@ class Shim:
         self.slave_fd = child.open_slave(master_fd)
         self.waiter_fd = self.exec_fd = -1
         self.agent = Agent(record, self.slave_fd, launch["takes_terminal"])
-        self.journal = Journal(
-            {
-                "USER_UNIT": launch["unit"],
-                "KILD_SESSION": launch["name"],
-                "KILD_RUN": record.run,
-                "KILD_AGENT": launch["agent"],
-            }
-        )
+        self.journal = Journal.of(launch, record.run)
         self.activity = Activity(self.directory, self.journal)
         self.memory = Memory(record, self.journal)
         self.scrollback = Scrollback(record, self.journal, child.get_size(master_fd), self.activity.on_data)
         self.replay = Replay(record)
         self.answerer = Answerer(launch["version"])
         self.epoll = select.epoll()
-        self.server = Server(
-            listener,
-            record,
-            self.replay,
-            self.epoll,
-            self.about,
-            self.on_input,
-            self.on_client_size,
-            self.on_client_change,
-        )
+        calls = self.about, self.on_input, self.on_client_size, self.on_client_change
+        self.server = Server(listener, record, self.replay, self.epoll, *calls)
         self.typed = bytearray()
+        self.blocked = False  # the agent does not take all of it now
         self.deadlines: dict[str, float] = {}  # monotonic; none while idle
         self.stopping = record.flag(rec.STOPPING)
         self.handlers: dict[int, Callable[[int], None]] = {}
@@ -210,7 +196,6 @@ class Shim:
             if self.server.behind(self.record.size // 2):
                 self.unwatch(self.master_fd)
                 self.deadlines["wait"] = time.monotonic() + PATIENCE_SEC
-                return
         elif events & select.EPOLLHUP:
             # The kernel hangs the terminal up when the session's leader, our agent, ends: all else follows
             # from the waiter's word.
@@ -221,7 +206,8 @@ class Shim:
     def go_on(self) -> None:
         """With reading what the agent prints: those who watch have caught up, or had their time to."""
         self.deadlines.pop("wait", None)
-        self.watch(self.master_fd, self.on_pty_ready, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+        self.blocked = bool(self.typed)
+        self.watch(self.master_fd, self.on_pty_ready, select.EPOLLIN | (select.EPOLLOUT if self.blocked else 0))
 
     def take_output(self, reads: int) -> int:
         taken = 0
@@ -376,9 +362,9 @@ class Shim:
             self.deadlines["accept"] = time.monotonic() + RETRY_SEC
 
     def on_input(self, data: bytes) -> None:
-        self.activity.on_input()
         self.typed += data
         self.write_input()
+        self.activity.on_input()
 
     def write_input(self) -> None:
         waited = bool(self.typed)
@@ -387,20 +373,16 @@ class Shim:
                 del self.typed[: os.write(self.master_fd, self.typed)]
         except BlockingIOError:
             pass
-        if waited and self.master_fd in self.handlers:
-            self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.typed else 0))
+        if bool(self.typed) != self.blocked and self.master_fd in self.handlers:
+            self.blocked = bool(self.typed)
+            self.epoll.modify(self.master_fd, select.EPOLLIN | (select.EPOLLOUT if self.blocked else 0))
         if waited and (self.master_fd in self.handlers or "wait" in self.deadlines):
             self.server.set_reading(len(self.typed) < INPUT_MAX)
 
     def about(self) -> dict[str, Any]:
         rows, cols = child.get_size(self.master_fd)
-        return {
-            "run": self.record.run,
-            "pid": self.agent.pid,
-            "rows": rows,
-            "cols": cols,
-            "silent_sec": self.activity.silent_sec,
-        }
+        size = {"rows": rows, "cols": cols}
+        return {"run": self.record.run, "pid": self.agent.pid, **size, "silent_sec": self.activity.silent_sec}
 
     def on_client_size(self, rows: int, cols: int) -> None:
         if child.get_size(self.master_fd) != (rows, cols):

@@ -103,8 +103,7 @@ def start(directory: str, run: str) -> Shim:
 
 def refuse(launch: dict[str, Any], run: str, problem: str) -> NoReturn:
     """No agent is started; told as one that could not be executed."""
-    fields = {"USER_UNIT": launch["unit"], "KILD_SESSION": launch["name"], "KILD_RUN": run}
-    journal = Journal({**fields, "KILD_AGENT": launch["agent"]})
+    journal = Journal.of(launch, run)
     journal.event("ended", f"ended: not executed: {problem}", 4, KILD_EXIT_CODE="127", KILD_EXEC_ERROR=problem)
     journal.settle_until(time.monotonic() + FAREWELL_SEC)
     notify.notify(f"STATUS=ended: not executed: {problem}")

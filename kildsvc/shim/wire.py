@@ -53,7 +53,7 @@ class Decoder:
         self._longest = longest
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[int, bytes]]:
         self._data += data
         frames = []
         at = 0

@@ -28,7 +28,7 @@ def listing(quick: bool) -> list[Row]:
     for count in counts:
         _open(range(there, count))
         there = count
-        rows += _measure(count, 7 if quick else 20)
+        rows += _measure(count, 5 if quick else 20)
     lists = [row for row in rows if row.key.startswith("list")]
     slope = {whose: _slope(lists, counts, whose) for whose in (OURS, SYSTEMCTL, "tmux ls")}
     each = Row("each", "list, for each session more", "ms", {whose: [value] for whose, value in slope.items()})

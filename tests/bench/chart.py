@@ -50,7 +50,7 @@ def _bar(row: Row, name: str, y: int, most: float) -> list[str]:
     if name == OURS and BARE in row.figures:
         bare = min(row.median(BARE), median)
         parts.append(f'<rect x="{LABEL}" y="{y - 7}" width="{bare * scale:.1f}" height="14" fill="{BARE_COLOUR}"/>')
-        told += f", of which the interpreter's start {show(bare)}"
+        told += f" (interpreter: {show(bare)})"
     return [*parts, _text(LABEL + length + 6, y + 4, told)]
 
 

@@ -18,7 +18,7 @@ def text(report: dict[str, Any], rows: list[Row]) -> str:
                 f"{show(row.median(whose)):>12}{show(row.worst(whose)):>11}{'± ' + show(spread(values) / 2):>11}"
             )
             lines.append(f"  {whose:<32}{figures}{len(values):>7}   {against(row, whose)}".rstrip())
-        lines += [f"  {verdict(goal.met)}: {goal.text}: {goal.reached}".rstrip() for goal in row.goals]
+        lines += [f"  {verdict(goal.met)}: {goal.text} ({goal.reached.strip()})" for goal in row.goals]
         lines += [f"  ({note})" for note in row.notes]
     return "\n".join(lines)
 
@@ -36,13 +36,14 @@ def against(row: Row, whose: str) -> str:
 
 
 def verdict(met: bool) -> str:
-    return "met" if met else "MISSED"
+    return "met" if met else "missed"
 
 
 def markdown(report: dict[str, Any], rows: list[Row]) -> str:
     lines = [
         f"{about(report)}. {'A quick run. ' if report['quick'] else ''}Medians, p99 in brackets; "
-        "**bold** is better than kildsvc.",
+        "**bold** is better than kildsvc. "
+        "A goal is met or missed by what is in brackets behind it.",
         "",
         "| | kildsvc | peers | goal |",
         "| --- | --- | --- | --- |",
@@ -51,13 +52,13 @@ def markdown(report: dict[str, Any], rows: list[Row]) -> str:
         if OURS not in row.figures:
             continue
         others = [whose for whose in row.figures if whose not in (OURS, BARE)]
-        peers = ", ".join(f"{whose} {marked(row, whose)}" for whose in others)
-        goals = "; ".join(f"{goal.text}: {goal.reached.strip() or '0'} {verdict(goal.met)}" for goal in row.goals)
+        peers = "<br>".join(f"{whose} {marked(row, whose)}" for whose in others)
+        goals = "<br>".join(f"{verdict(goal.met)}: {goal.text} ({goal.reached.strip()})" for goal in row.goals)
         lines.append(f"| {row.title}, {row.unit} | {cell(row, OURS)} | {peers or '–'} | {goals} |")
     bare = next((row for row in rows if BARE in row.figures), None)
     if bare:
         lines += ["", f"`{BARE}` takes {cell(bare, BARE)} ms here."]
-    notes = [f"- {row.title}: {note}." for row in rows for note in row.notes]
+    notes = [f"- {row.title}: {'; '.join(row.notes)}." for row in rows if row.notes]
     return "\n".join([*lines, "", *notes])
 
 

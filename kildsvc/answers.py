@@ -38,7 +38,7 @@ _MODES: dict[str, Any] = {
     "title": str,
     "titles": list[str],
 }
-EXIT = ("code", "signal", "exit_code", "stopped", "timed_out", "oom")
+EXIT = ("code", "signal", "exit_code", "stopped")
 
 
 def read(data: bytes, *needed: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import click
 
 from kildsvc import model
 from kildsvc.cli import looks, offers, render
-from kildsvc.cli.options import DURATION, json_option, opening, seconds, session_options
+from kildsvc.cli.opening import opening, session_options
+from kildsvc.cli.options import DURATION, json_option, seconds
 from kildsvc.errors import KildError, UsageError
 from kildsvc.model import Waited
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import click
 
 from kildsvc.cli import looks, offers, render
-from kildsvc.cli.options import best_effort_option, json_option, limit_options
+from kildsvc.cli.opening import best_effort_option, limit_options
+from kildsvc.cli.options import json_option
 from kildsvc.model import Session
 
 

@@ -15,7 +15,7 @@ _COMMANDS = {
     "open": "session",
     "create": "worktree",
     "run": "automate",
-    "attach": "session",
+    "attach": "terminal",
     "limit": "control",
     "pause": "control",
     "unpause": "control",

@@ -1,13 +1,13 @@
-"""open, attach, stop, destroy."""
+"""open, stop, destroy."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kildsvc.chord import DEFAULT, Chord
 from kildsvc.cli import offers, render
-from kildsvc.cli.options import DURATION, agent_options, json_option, opening, seconds, session_options
+from kildsvc.cli.opening import agent_options, opening, session_options
+from kildsvc.cli.options import DURATION, json_option, seconds
 from kildsvc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def open_command(
     sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
     from kildsvc import api
-    from kildsvc.cli import spinner
+    from kildsvc.cli import spinner, terminal
     from kildsvc.errors import AlreadyRunning
 
     if attach and as_json:
@@ -59,14 +59,14 @@ def open_command(
     except AlreadyRunning:
         if not attach:
             raise
-        return _attach(name)
+        return terminal.join(name)
     for warning in opened.warnings:
         render.note(warning)
     if as_json:
         render.document(asdict(opened))
         return 0
     if attach:
-        return _attach(name)
+        return terminal.join(name)
     render.say(f"{name}: running as {opened.unit}, pid {opened.pid}")
     return 0
 
@@ -87,55 +87,6 @@ def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:
     if not results:
         render.say("nothing was running")
     return 1 if any(one["error"] for one in results) else 0
-
-
-@click.command("attach")
-@click.argument("name", shell_complete=offers.alive, required=False)
-@click.option("--read-only", is_flag=True, help="Watch without typing or resizing.")
-@click.option("--detach-keys", metavar="KEYS", help=f"Keys that detach.  [default: {DEFAULT}]")
-def attach_command(name: str | None, read_only: bool, detach_keys: str | None) -> int:
-    """Join the terminal of session NAME.
-
-    Without NAME, of the only one that is running, or of the one you choose from a list. The SSH agent that the
-    session was opened with becomes the one you have now.
-
-    Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
-    failed.
-    """
-    from kildsvc.cli.choose import choose
-
-    return _attach(name or choose(), read_only, detach_keys)
-
-
-def _attach(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
-    from kildsvc import config
-    from kildsvc.operations.attach import attach
-
-    if detach_keys is None:
-        detach_keys = config.load().get("detach_keys") or DEFAULT
-    try:
-        chord = Chord(detach_keys)
-    except ValueError as error:
-        raise UsageError(f"--detach-keys: {error}") from error
-    outcome = attach(name, read_only, chord, f"kildsvc: attached to '{name}'; {detach_keys} detaches")
-    if outcome.exit is None:
-        render.note(f"detached from '{name}', which goes on")
-        return 128 + outcome.signal if outcome.signal else 0
-    code = outcome.exit["exit_code"]
-    if code is None:
-        render.note(f"'{name}' has ended; nobody saw its exit code")
-        return 125
-    late, oom = outcome.exit.get("timed_out"), outcome.exit.get("oom")  # not told by the shim of an older version
-    how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
-    word = "was stopped" if outcome.exit["stopped"] else "has had its time" if late else "has ended"
-    render.note(f"'{name}' {word}: {f'out of memory: {oom}' if oom else how}")
-    if code or not late:
-        return int(code)
-    from kildsvc.operations.wait import (
-        NO_RESULT,
-    )  # here: it brings asyncio along, half of the time to the first screen
-
-    return NO_RESULT
 
 
 @click.command("stop")

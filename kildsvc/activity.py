@@ -42,7 +42,7 @@ def read_ready(directory: Path) -> int | None:
     if (directory / "stopping").exists() or (directory / "closed").exists():
         return None
     try:
-        return int(_text(directory / "ready"))
+        return int(_text(directory / "ready")) or None
     except (OSError, ValueError):
         return None
 

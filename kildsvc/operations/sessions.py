@@ -112,6 +112,8 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None,
     now = manager.get(unit_of(name), "ActiveState")["ActiveState"]
     if now != active:  # started again while it was asked: these are of two runs
         return _loaded(manager, name, now, metadata, full)
+    if metadata and not populated and _never_ran(properties):
+        return replace(_of_old({name: metadata})[0], unit=unit_of(name))
     ended = read_end(properties)
     state = end_state(ended, properties)
     at = properties["ExecMainExitTimestamp"] / 1e6 or None
@@ -126,6 +128,11 @@ def _loaded(manager: Manager, name: str, active: str, metadata: Metadata | None,
         ended=at,
         duration=span(session.started, at),
     )
+
+
+def _never_ran(properties: dict[str, object]) -> bool:
+    """As far as systemd knows: in a reload it can lose what it knew, and load the unit's file anew."""
+    return (properties["Result"], properties["StatusText"], properties["ExecMainExitTimestamp"]) == ("success", "", 0)
 
 
 def read_end(properties: dict[str, object]) -> Ended:

@@ -51,11 +51,12 @@ class Activity:
 
     def begin(self) -> None:
         """A fresh run: what an earlier one left is not its."""
-        for name in ("ready", "output", "input", "bell", "mark"):
+        for name in ("output", "input", "bell", "mark"):
             try:
                 os.unlink(f"{self._directory}/{name}")
             except FileNotFoundError:
                 pass
+        self.on_ready(0)  # there now, so that it can be written to when the directory is full
 
     def recover(self) -> None:
         try:
@@ -92,7 +93,7 @@ class Activity:
 
     def on_ready(self, pid: int) -> None:
         """While a shim that was killed is started again, systemd cannot tell that its agent is up."""
-        self._stamp("ready", b"%d\n" % pid)
+        self._stamp("ready", b"%010d\n" % pid)
 
     def on_input(self) -> None:
         # Held open: a key should not wait for more than its own way.

@@ -72,7 +72,7 @@ class Life:
         return self.waiter_killed or (self.stopped and any(at >= self.told_at for at in self.shim_killed_at))
 
     def allows(self, state: str, exit_code: int | None, number: str | None) -> bool:
-        if state in ("unobserved", "dead"):
+        if state in ("unobserved", "lost", "dead"):
             return self.may_be_unobserved and exit_code is None and number is None
         if self.stopped:
             return state == "stopped"

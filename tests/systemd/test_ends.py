@@ -74,6 +74,13 @@ def test_exits_are_told_after_the_manager_was_restarted(box: Box, name: str) -> 
     stopped = box.json("status", f"{name}-2")
     assert (stopped["state"], stopped["signal"]) == ("stopped", "TERM")
     assert {s["name"] for s in box.json("list")} == {name, f"{name}-2"}
+    # Loaded again, by whatever means, and never run as far as systemd knows.
+    place = "~/.config/systemd/user"
+    box.sh(f"mkdir -p {place}; printf '[Service]\\nExecStart=true\\n' >{place}/kild-{name}.service")
+    box.run("systemctl", "--user", "daemon-reload")
+    session = box.json("status", name)
+    box.sh(f"rm {place}/kild-{name}.service; systemctl --user daemon-reload")
+    assert (session["state"], session["exit_code"], session["unit"]) == ("exited", 42, f"kild-{name}.service")
 
 
 def test_exits_are_told_after_a_reboot(box: Box, name: str) -> None:

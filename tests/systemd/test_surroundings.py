@@ -80,3 +80,16 @@ def test_a_full_disk(box: Box, name: str, place: str) -> None:
     finally:
         box.root("umount", place)
     assert box.kildsvc("status", name, check=False).returncode == 4
+
+
+def test_the_disk_is_full_when_the_agent_is_up(box: Box, name: str) -> None:
+    """That it is up is written down all the same, for the time when its shim is started again."""
+    place = "/run/user/1000/kildsvc"
+    box.run("mkdir", "-p", place)
+    box.root("mount", "-t", "tmpfs", "-o", "size=4M,uid=1000,mode=700", "none", place)
+    try:
+        box.kildsvc("open", name, "--", "sh", "-c", f"cat /dev/zero >{place}/full; exec sleep 1000")
+        assert int(box.run("cat", f"{place}/{name}/ready").stdout) == box.agent_pid(name)
+        box.kildsvc("stop", name)
+    finally:
+        box.root("umount", place)

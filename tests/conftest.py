@@ -9,8 +9,9 @@ from box import Box
 
 _BOXES: dict[str, Box] = {}
 
-# Started in the background by a shell, we and all we start would ignore Ctrl+C; the tests send it.
+# Started in the background by a shell, or by nohup, we and all we start would ignore these; the tests send them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,8 +10,8 @@ from bench.figures import BARE, Row
 from bench.measure import interleaved, milliseconds
 from bench.peers import ENVIRONMENT, KILDSVC, Kildsvc, call
 
-# As bash asks for what follows `kildsvc attach comp`.
-_QUESTION = {"_KILDSVC_COMPLETE": "bash_complete", "COMP_WORDS": "kildsvc attach comp", "COMP_CWORD": "2"}
+# As the scripts of `kildsvc completion` ask for what follows `kildsvc attach comp`.
+_QUESTION = ("__complete", "2", "kildsvc", "attach", "comp")
 
 
 def bare() -> list[str]:
@@ -22,13 +21,12 @@ def bare() -> list[str]:
 
 def _complete() -> float:
     start = time.perf_counter()
-    done = subprocess.run([KILDSVC], capture_output=True, text=True, env={**ENVIRONMENT, **_QUESTION}, check=False)
+    done = subprocess.run([KILDSVC, *_QUESTION], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     took = time.perf_counter() - start
     return took * 1000 if "completed-one" in done.stdout else float("inf")
 
 
 def start(quick: bool) -> list[Row]:
-    os.environ.pop("_KILDSVC_COMPLETE", None)
     call(*Kildsvc().opening("completed-one", "sleep", "1000"))
     figures = interleaved(
         10 if quick else 40,

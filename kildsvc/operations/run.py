@@ -87,7 +87,6 @@ class Foreground:
         try:
             self._write(data)
         except OSError:  # EPIPE: the reader has gone; EIO: the terminal has
-            self._deaf = True
             self._on_signal(signal.SIGHUP)
 
     def _fill(self, end: int | None) -> None:
@@ -123,6 +122,8 @@ class Foreground:
 
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGHUP:
+            if self._deaf:
+                return  # a terminal goes once, however often that is told
             self._deaf = True
             if self._detach_on_hup:
                 raise _HungUp

@@ -80,7 +80,7 @@ def wanted(box: Box) -> str:
 
 @pytest.mark.smoke
 def test_setup_and_back(box: Box) -> None:
-    box.sh("mkdir -p ~/.config; rm -rf ~/.config/kildsvc")
+    box.sh("mkdir -p ~/.config; rm -rf ~/.config/kildsvc ~/.config/systemd; systemctl --user daemon-reload")
     units = "/home/dev/.config/systemd/user"
     before = wanted(box)
     said = box.kildsvc("setup", "--restore").stdout

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """A machine with no session in it."""
+    """A machine with no session in it, and no settings."""
     kind = request.param
     if kind not in _BOXES:
         name = f"test-{os.getpid()}-{kind}"
@@ -43,7 +43,8 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     names = [line.split()[0].removeprefix("kild-").removesuffix(".service") for line in units]
     if names:
         box.python(FORGET, *names, timeout=120)
-    box.sh("rm -rf ~/.local/state/kildsvc $XDG_RUNTIME_DIR/kildsvc ~/out ~/work", check=False)
+    left = "~/.local/state/kildsvc ~/.config/kildsvc ~/.config/systemd $XDG_RUNTIME_DIR/kildsvc ~/out ~/work"
+    box.sh(f"rm -rf {left}", check=False)
 
 
 FORGET = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import time
 
 from kildsvc.shim import cgroup, child, notify
@@ -23,6 +24,8 @@ DRAIN_MAX = 8 * 1024 * 1024
 
 def conclude(shim: Shim) -> Ending:
     """Everything that must be told is told before anybody can see the unit end."""
+    if select.select([shim.wake_fd], [], [], 0)[0]:
+        shim.on_signal(0)  # a stop that came with the agent's end, and was not seen before it
     ending = Ending.of(shim.record)
     drained = 0
     while drained < DRAIN_MAX and (count := shim.take_output(READS_IN_A_ROW)):

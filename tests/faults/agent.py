@@ -1,4 +1,7 @@
-"""An agent that counts aloud. Told what to do by lines typed to it, or by a file: `exit CODE`, `say WORD`."""
+"""An agent that counts aloud. Told what to do by lines typed to it, or by a file: `exit CODE`, `say WORD`.
+
+What it was told to say it also writes to a file, for those who must know before the journal does.
+"""
 
 import os
 import select
@@ -37,6 +40,8 @@ def main() -> None:
                 os._exit(int(rest))
             if word == b"say":
                 os.write(1, b"s%s\n" % rest)
+                with open(f"{order_file}.heard", "ab") as file:
+                    file.write(b"%s\n" % rest)
 
 
 main()

@@ -374,8 +374,10 @@ class Injections:
             return False
         life, word = target.life, self._name("word").encode()
         answer = await self.world.kild("send", target.name, f"say {word.decode()}", "--enter")
-        if answer.code == 0:
+        if answer.code == 0 and not life.told_at:
             life.said.add(word)
+        elif answer.code == 0:
+            self.world.note(f"{word.decode()} was typed to {target.name} at its end")
         elif not life.told_at and (answer.code == 3 or "ended" in answer.err):
             self.world.violation(f"send to {target.name}, which lives, gave {answer.code}: {answer.err}")
         else:

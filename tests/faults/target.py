@@ -108,7 +108,7 @@ class Target:
     async def open(self) -> None:
         """Again and again: a full directory or a manager that is away may be told of, and is no violation."""
         world = self.world
-        for path in (self.order, f"{self.order}.last"):
+        for path in (self.order, f"{self.order}.last", f"{self.order}.heard"):
             if os.path.exists(path):
                 os.unlink(path)
         for _ in range(200):
@@ -166,6 +166,7 @@ class Target:
         code, name = world.rng.randrange(256), world.rng.choice(SIGNALS)
         waiting = world.spawn(world.kild("wait", self.name, "--json"))
         await asyncio.sleep(world.rng.random() * 0.3)  # before it, in its midst, or long since waiting
+        await self._all_heard(life)  # what is typed to an agent just before its end it need not have read
         life.told_at = time.monotonic()
         if way == "stop":
             life.stopped = True
@@ -180,6 +181,23 @@ class Target:
             self._write_order(f"exit {code}")  # what is typed may go down with the shim
         world.note(f"ended {self.name} by {way}: {life.expected()}")
         await self._judge(life, await waiting)
+
+    async def _all_heard(self, life: Life) -> None:
+        """Every word that `send` said was taken, the agent has read."""
+        deadline = time.monotonic() + PATIENCE_SEC
+        while missing := life.said - self._heard():
+            if time.monotonic() > deadline:
+                words = b", ".join(sorted(missing)).decode()
+                self.world.violation(f"send had {words} taken by {self.name}, which has not read it")
+                return
+            await asyncio.sleep(0.05)
+
+    def _heard(self) -> set[bytes]:
+        try:
+            with open(f"{self.order}.heard", "rb") as file:
+                return set(file.read().splitlines())
+        except FileNotFoundError:
+            return set()
 
     def _write_order(self, text: str) -> None:
         with open(f"{self.order}.new", "w") as file:
@@ -297,9 +315,10 @@ class Target:
             world.figures["bytes"] += len(data)
         world.figures["counts in the journal"] += counter.seen
         raw = b"".join(data for _, data in pieces)
-        for word in life.said:
-            if b"s%s\r\n" % word not in raw and not gaps:
-                world.violation(f"send had '{word.decode()}' taken by {self.name}, which has not read it")
+        whole = not gaps and not world.was_blind(before, time.monotonic())
+        for word in life.said if life.told_at and whole else ():  # of a living one the last may be under way
+            if b"s%s\r\n" % word not in raw:
+                world.violation(f"{self.name} has said '{word.decode()}', and the journal does not have it")
         last = self._last_count()
         if life.code is not None and counter.last != last and not world.was_blind(before, time.monotonic()):
             world.violation(f"the raw log of {self.name} ends with {counter.last}, its agent with {last}")
@@ -316,4 +335,5 @@ class Target:
         assert self.life
         if not self.alive:
             self.world.violation(f"{self.name} should live")
+        await self._all_heard(self.life)
         self.judge_output(self.life, await self._entries(self.life.run))

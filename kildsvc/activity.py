@@ -21,6 +21,8 @@ _RUN = re.compile(r"[0-9a-f]+(\.[0-9]+)?")
 
 @dataclass(frozen=True)
 class Signs:
+    """When a session last gave a sign of life; what nobody has seen is None."""
+
     last_output: float | None
     last_input: float | None
     last_bell: float | None

@@ -24,6 +24,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kildsvc import quantity
 from kildsvc.errors import KildError, NoSuchSession, NotRunning, UsageError
 from kildsvc.model import Event, Mark, Session, Waited
 
@@ -312,19 +313,12 @@ def condition(until: str) -> Condition:
         if kind in ("exit", "ready") and not separator:
             return Condition(kind)
         if kind == "idle" and value:
-            return Condition(kind, seconds=_seconds(value))
+            return Condition(kind, seconds=quantity.duration(value) / 1e6)
         if kind == "output" and value:
             return Condition(kind, pattern=re.compile(value))
     except (ValueError, re.error) as error:
         raise UsageError(f"cannot wait for '{until}': {error}") from error
     raise UsageError(f"cannot wait for '{until}'", "exit, ready, idle=30s or output=REGEX")
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?", text)
-    if not match:
-        raise ValueError(f"'{text}' is not a duration such as 500ms, 30s or 10m")
-    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2] or "s"]
 
 
 async def events(*names: str, since: str | None = None) -> AsyncGenerator[Event, None]:

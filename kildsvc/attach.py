@@ -186,8 +186,7 @@ class Attachment:
             return
         if os.isatty(self._out_fd):
             undo, self._modes = self._modes.resetting(), self._past.modes()
-            rows, cols = terminal.size(self._out_fd)
-            self._write(undo + self._past.drawing(rows or 24, cols or 80))
+            self._write(undo + self._past.drawing(*terminal.size_or_usual(self._out_fd)))
         self._past = None
 
     def _on_keys(self, connection: Connection, poll: select.poll) -> Outcome | None:

@@ -23,6 +23,8 @@ SIZE_MAX = 256 * 1024
 
 @dataclass(frozen=True)
 class Setting:
+    """A value, and where it was set."""
+
     value: Any
     origin: str  # file:line
     written: Any  # the value as it stands there
@@ -30,6 +32,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Config:
+    """All that is set."""
+
     settings: Mapping[Key, Setting] = field(default_factory=dict)
 
     def get(self, *key: str) -> Any:

@@ -26,6 +26,8 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class Repository:
+    """Where its branches are, and the work tree one stands in."""
+
     main: str  # its main work tree; the repository itself where it is bare
     top: str | None  # the work tree it was found from
 
@@ -36,12 +38,16 @@ class Repository:
 
 @dataclass(frozen=True)
 class Tree:
+    """A work tree, and what is checked out there."""
+
     path: str
     branch: str | None  # None: detached, or bare
 
 
 @dataclass(frozen=True)
 class Change:
+    """Lines of one file."""
+
     file: str
     added: int
     deleted: int

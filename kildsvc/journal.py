@@ -1,5 +1,7 @@
 """The journal, read back: what a session printed, and how its runs ended. The only reader of journald."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from collections.abc import AsyncGenerator, Generator, Iterator
@@ -13,6 +15,8 @@ from kildsvc.shim.journal import EVENTS
 
 @dataclass(frozen=True)
 class Entry:
+    """One of the journal's."""
+
     fields: dict[str, bytes]
 
     def text(self, name: str) -> str:

@@ -59,6 +59,8 @@ _weight = partial(_number, least=1, most=10000, what="a weight from 1 to 10000; 
 
 @dataclass(frozen=True)
 class Limit:
+    """One thing that can be limited: how it is written, told to systemd, and read back from the kernel."""
+
     name: str
     parse: Callable[[str], int | Share]  # raises ValueError
     metavar: str

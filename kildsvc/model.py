@@ -25,6 +25,7 @@ _UNIT_SUFFIXES = tuple(
     ]
 )
 NAME_MAX = 48
+NO_SANDBOX = "off"  # as the name of a profile
 
 
 def check_name(name: str) -> str:
@@ -104,7 +105,7 @@ class Metadata:
     extra: list[str] = field(default_factory=list)
     conversations: list[str] = field(default_factory=list)  # newest last
     wanted: bool = True  # comes back after a reboot: until it is stopped, or ends
-    sandbox: str = "off"
+    sandbox: str = NO_SANDBOX
     write: list[str] = field(default_factory=list)  # what else it may write to
     limits: dict[str, str] = field(default_factory=dict)  # as they were asked for
     former: list[tuple[str, float]] = field(default_factory=list)  # names it had, until when: the journal keeps them
@@ -242,6 +243,8 @@ class Word:
 
 @dataclass(frozen=True)
 class Process:
+    """One of those an agent has started."""
+
     pid: int
     command: str
 

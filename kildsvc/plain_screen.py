@@ -17,6 +17,12 @@ class _Whole(Grid):
         super().__init__(rows, cols)
         self._primary: tuple[list[Row], int, int, int] | None = None
 
+    def resize(self, height: int, width: int) -> None:
+        super().resize(height, width)
+        if self.top > self.y:  # the cursor stays on the screen, and what is below that is cut off
+            self.top = self.y
+            del self.rows[self.top + self.height :]
+
     def _up(self, count: int) -> None:
         self._go(self.y - self.top - count, self.x)
 

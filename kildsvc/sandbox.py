@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kildsvc.errors import UsageError
-
-OFF = "off"
+from kildsvc.model import NO_SANDBOX
 
 
 @dataclass(frozen=True)
 class Profile:
+    """What a sandbox lets through."""
+
     name: str
     network: bool = True
     home: bool = True  # what lies in home directories can be read; otherwise they are empty
@@ -74,7 +75,7 @@ BUILT_IN = {
 
 def find_profile(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Profile | None:
     """A profile by its name, built in, extended or made by the user's own settings; None for 'off'."""
-    if name == OFF:
+    if name == NO_SANDBOX:
         return None
     return replace(_find(name, tables, ()), name=name)
 
@@ -83,9 +84,9 @@ def _find(name: str, tables: Mapping[str, Mapping[str, Any]], above: tuple[str, 
     table = tables.get(name, {})
     base = table.get("base", None if name in BUILT_IN else "workspace")
     if name not in BUILT_IN and name not in tables:
-        known = ", ".join([*BUILT_IN, *sorted(set(tables) - set(BUILT_IN)), OFF])
+        known = ", ".join([*BUILT_IN, *sorted(set(tables) - set(BUILT_IN)), NO_SANDBOX])
         raise UsageError(f"there is no sandbox '{name}'", f"there are {known}")
-    if base is not None and base in (OFF, name, *above):
+    if base is not None and base in (NO_SANDBOX, name, *above):
         raise UsageError(f"sandbox '{name}' cannot be based on '{base}'", "base it on workspace or strict")
     profile = BUILT_IN[name] if base is None else _find(base, tables, (*above, name))
     return replace(

@@ -7,12 +7,14 @@ a full-screen program hides. It leaves modes alone; those are kildsvc.shim.modes
 import codecs
 import re
 from collections import deque
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 try:
-    from avt import Vt
+    from avt import Pen, Vt
 except ImportError:  # Debian has no package of it: attach replays the output itself then, see plain_screen.py
-    Vt = None
+    Pen = Vt = None
 
 AVAILABLE = Vt is not None
 # Lines above the screen that a restored terminal gets back.
@@ -20,6 +22,7 @@ HISTORY = 500
 # A terminal larger than this is of no use to anybody; cells cost 50 bytes each, and any program may set its size.
 SIDE_MAX = 1000
 
+_PEN = attrgetter("pen")
 _REPEAT = re.compile(r"(.)\x1b\[([0-9]+)b", re.DOTALL)
 _STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 _COLON_COLOUR = re.compile(r"([34]8):([25]):([0-9:]+)")
@@ -87,10 +90,12 @@ def _without_blanks(text: str) -> str:
 
 
 def _coloured(line: Any) -> str:
+    # No function of ours for each cell: there are 40,000 of them.
+    if all(map(Pen.is_default, map(_PEN, line.cells))):
+        return str(line.text).rstrip(" ")
     parts = []
-    for chunk in line.chunks(lambda a, b: a.pen != b.pen):
-        text = "".join(cell.char for cell in chunk if cell.width)
-        pen = chunk[0].pen
+    for pen, cells in groupby(line.cells, _PEN):
+        text = "".join(cell.char for cell in cells if cell.width)
         parts.append(f"\x1b[{_attributes(pen)}m{text}\x1b[m" if not pen.is_default() else text)
     return "".join(parts).rstrip(" ")
 

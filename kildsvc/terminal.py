@@ -70,3 +70,8 @@ def size(fd: int) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return rows, cols
+
+
+def size_or_usual(fd: int) -> tuple[int, int]:
+    rows, cols = size(fd)
+    return rows or 24, cols or 80

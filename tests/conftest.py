@@ -4,9 +4,12 @@ import os
 import signal
 from collections.abc import Iterator
 
+import fuzz  # noqa: F401  (registers the profile)
+import hypothesis
 import pytest
 from box import Box
 
+hypothesis.settings.load_profile("kildsvc")
 _BOXES: dict[str, Box] = {}
 
 # Started in the background by a shell, or by nohup, we and all we start would ignore these; the tests send them.

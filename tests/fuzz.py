@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 EFFORT = int(os.environ.get("KILDSVC_FUZZ", "1"))
+# Of all tests with examples, which are the same ones each time: a run says something of the change, not of its luck.
+settings.register_profile("kildsvc", deadline=None, database=None, derandomize=EFFORT == 1, print_blob=True)
 
 
 def effort(examples: int) -> settings:
-    return settings(
-        deadline=None, database=None, max_examples=examples * EFFORT, derandomize=EFFORT == 1, print_blob=True
-    )
+    return settings(max_examples=examples * EFFORT)
 
 
 # Longer than Python turns into an int by default (4300 digits).

@@ -19,6 +19,8 @@ Template = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Agent:
+    """A program that is known: how it is started, and how it is asked for what people want of it."""
+
     name: str
     command: Template
     flags: Template = ()  # always given
@@ -138,6 +140,8 @@ def _filled(agent: Agent, part: str, value: str, problem: str, hint: str = "") -
 
 @dataclass(frozen=True)
 class Installed:
+    """A known agent, as it is on this machine."""
+
     name: str
     command: str
     path: str | None

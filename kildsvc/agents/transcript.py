@@ -54,6 +54,8 @@ class Search:
 
 @dataclass(frozen=True)
 class Conversation:
+    """What an agent has written down of one."""
+
     id: str
     file: str
     active: float  # when it was last written

@@ -1,13 +1,10 @@
-"""The command line. Commands are loaded when they are called; errors are caught here, once."""
+"""The command line, as click knows it. Commands are loaded when they are called."""
 
-import os
-import sys
 from importlib import import_module
 
 import click
 
-from kildsvc.cli import render
-from kildsvc.errors import KildError, UsageError
+from kildsvc.errors import UsageError
 from kildsvc.version import VERSION
 
 # Command → the module of kildsvc.cli it lives in, in the order of --help.
@@ -49,9 +46,6 @@ _COMMANDS = {
     "help": "help",
 }
 _ALIASES = {"ls": "list", "rebase": "sync"}
-# Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
-_OWN_FAILURE = 125
-_PASS_EXIT_CODE = ("attach", "wait", "run")
 
 
 class LazyGroup(click.Group):
@@ -88,35 +82,23 @@ def kildsvc() -> None:
     """
 
 
-def run(arguments: list[str]) -> int:
-    """Runs one command; returns its exit code. Nothing but one line reaches the user when it fails."""
+def parse_and_run(arguments: list[str]) -> int:
+    """Returns the command's exit code. Raises KildError, also for what click finds wrong."""
     if arguments[:1] == ["__complete"]:
         from kildsvc.cli.completion import answer
 
         answer(kildsvc, arguments[1:])
         return 0
-    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    as_json = "--json" in ours
-    own_failure = _OWN_FAILURE if ours[:1] and ours[0] in _PASS_EXIT_CODE else None
     try:
-        result = kildsvc.main(arguments or ["--help"], prog_name="kildsvc", standalone_mode=False)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        # Not kildsvc.main(): that takes a reader who has gone for a failure.
+        with kildsvc.make_context("kildsvc", list(arguments) or ["--help"]) as ctx:
+            result = kildsvc.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (click.Abort, EOFError) as error:
+        raise KeyboardInterrupt from error
     except click.ClickException as error:
-        hint = "kildsvc --help"
-        if isinstance(error, click.UsageError) and error.ctx:
-            hint = f"{error.ctx.command_path} --help"
-        render.error(UsageError(error.format_message().rstrip("."), hint), as_json)
-        return own_failure or 2
-    except KildError as error:
-        render.error(error, as_json)
-        return own_failure or error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        # The reader has gone; at exit Python would try to flush, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
-    except OSError as error:
-        render.error(KildError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error)), as_json)
-        return own_failure or 1
+        where = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f"{where.command_path} --help" if where else "kildsvc --help"
+        raise UsageError(error.format_message().rstrip("."), hint) from error
+    return result if isinstance(result, int) else 0

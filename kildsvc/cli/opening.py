@@ -110,11 +110,11 @@ def opening(options: dict[str, Any]) -> dict[str, Any]:
     from kildsvc.environment import parse_assignments
     from kildsvc.model import parse_labels
 
-    rows, cols = terminal.size(1)
+    rows, cols = terminal.size_or_usual(1)
     return {
         **options,
-        "rows": options["rows"] or rows or 24,
-        "cols": options["cols"] or cols or 80,
+        "rows": options["rows"] or rows,
+        "cols": options["cols"] or cols,
         "env": parse_assignments(options["env"]),
         "labels": parse_labels(options["labels"]),
         "prompt": _read_prompt(options.get("prompt")),

@@ -7,27 +7,29 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import click
-
 from kildsvc.errors import AgentExitedEarly, KildError
 
-
-def colour(text: str, colour: str | None) -> str:
-    return click.style(text, fg=colour) if colour and sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
-
-
+_COLOURS = {"red": 31, "green": 32, "yellow": 33, "cyan": 36}
 # Where the locale has no such characters.
 _PLAIN = str.maketrans("●│…·→", "*|~.>")
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 
 
+def colour(text: str, colour: str | None) -> str:
+    if not colour or not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
 def _write(text: str, err: bool = False, nl: bool = True) -> None:
     """What the terminal's encoding has not, and bytes of file names that are no text, become a question mark."""
+    file = sys.stderr if err else sys.stdout
     if not text.isascii():
-        encoding = (sys.stderr if err else sys.stdout).encoding
+        encoding = file.encoding
         text = text if encoding == "utf-8" else text.translate(_PLAIN)
         text = text.encode(encoding, "replace").decode(encoding)
-    click.echo(text, err=err, nl=nl)
+    file.write(text + "\n" * nl)
+    file.flush()
 
 
 def say(message: str) -> None:
@@ -59,11 +61,11 @@ def progress(text: str) -> None:
 
 
 def ask(question: str) -> str:
-    """What a person at the terminal answers. Raises click.Abort when nothing comes."""
+    """What a person at the terminal answers. Raises KeyboardInterrupt when nothing comes."""
     _write(question, nl=False)
     if not (answer := sys.stdin.readline()):
-        click.echo()
-        raise click.Abort
+        say("")
+        raise KeyboardInterrupt
     return answer.strip()
 
 

@@ -1,11 +1,10 @@
 """open."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kildsvc.cli import offers, render
+from kildsvc.cli import acts, offers, render
 from kildsvc.cli.opening import agent_options, opening, session_options
 from kildsvc.cli.options import DURATION, json_option, seconds
 from kildsvc.errors import UsageError
@@ -43,32 +42,13 @@ def open_command(
     'strict' it also has no network and sees no home directory. Neither reaches systemd, D-Bus or other
     sessions. Not kept in: what it leaves in the work tree and you run, and on kernels before 6.12 signals.
     """
-    from kildsvc import api
-    from kildsvc.cli import spinner, terminal
-    from kildsvc.errors import AlreadyRunning
-
     if attach and as_json:
         raise UsageError("--attach and --json exclude each other")
     if everything:
         return _open_all(name, options["resume"], as_json)
     if not name:
         raise UsageError("which session?", "kildsvc open NAME …")
-    spinner.install()
-    try:
-        opened = api.open(name, command, grace=seconds(grace), **opening(options), _plan=plan)
-    except AlreadyRunning:
-        if not attach:
-            raise
-        return terminal.join(name)
-    for warning in opened.warnings:
-        render.note(warning)
-    if as_json:
-        render.document(asdict(opened))
-        return 0
-    if attach:
-        return terminal.join(name)
-    render.say(f"{name}: running as {opened.unit}, pid {opened.pid}")
-    return 0
+    return acts.open(name, list(command), as_json, attach, plan, grace=seconds(grace), **opening(options))
 
 
 def _open_all(name: str | None, resume: str | None, as_json: bool) -> int:

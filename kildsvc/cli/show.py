@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable
+from typing import Any
 
 import click
 
-from kildsvc.cli import looks, offers, render
+from kildsvc.cli import acts, offers, render
 from kildsvc.cli.options import json_option
 from kildsvc.errors import JournalUnreadable, UsageError
-from kildsvc.model import STATES, Session
+from kildsvc.model import STATES
 
 
 @click.command("status")
@@ -20,14 +20,7 @@ def status_command(name: str, as_json: bool) -> int:
 
     Exit code 0 when it is alive, 3 when it has ended, 4 when there is none.
     """
-    from kildsvc import api
-
-    session = api.status(name)
-    if as_json:
-        render.document(session.to_json())
-    else:
-        looks.details(session)
-    return 0 if session.alive else 3
+    return acts.status(name, as_json)
 
 
 @click.command("list")
@@ -48,40 +41,33 @@ def list_command(
     as_json: bool,
 ) -> int:
     """List all sessions, running and ended. Also `ls`."""
-    from kildsvc import api
     from kildsvc.model import parse_labels
 
-    labels, directory = parse_labels(label), os.path.abspath(cwd) if cwd else ""
-
-    def find() -> list[Session]:
-        words = wide or as_json
-        return api.sessions(states=state, labels=labels, cwd=directory, agent=agent or "", words=words, _full=as_json)
-
+    asked = {
+        "states": state,
+        "labels": parse_labels(label),
+        "cwd": os.path.abspath(cwd) if cwd else "",
+        "agent": agent,
+    }
+    which = {key: value for key, value in asked.items() if value}
     if watch:
-        _watch(find, wide, as_json)
+        _watch(which, wide, as_json)
         return 0
-    sessions = find()
-    if as_json:
-        render.document([session.to_json() for session in sessions])
-    elif sessions:
-        looks.table(sessions, wide)
-    elif state or label or cwd or agent:
-        render.note("no session is so")
-    else:
-        render.note("no sessions; 'kildsvc open NAME -- COMMAND' makes one")
-    return 0
+    return acts.list_sessions(as_json, wide, **which)
 
 
-def _watch(find: Callable[[], list[Session]], wide: bool, as_json: bool) -> None:
+def _watch(which: dict[str, Any], wide: bool, as_json: bool) -> None:
     import asyncio
     from contextlib import aclosing
 
+    from kildsvc import api
+    from kildsvc.cli import looks
     from kildsvc.operations.events import changes
 
     async def follow() -> None:
         async with aclosing(changes()) as stream:
             async for _ in stream:
-                sessions = find()
+                sessions = api.sessions(**which, words=wide or as_json, _full=as_json)
                 if as_json:
                     render.line([session.to_json() for session in sessions])
                 else:

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from kildsvc.chord import DEFAULT, Chord
-from kildsvc.cli import offers, render
+from kildsvc.chord import DEFAULT
+from kildsvc.cli import acts, offers, render
 from kildsvc.cli.options import DURATION, json_option
 from kildsvc.errors import UsageError
 
@@ -23,39 +23,11 @@ def attach_command(name: str | None, read_only: bool, detach_keys: str | None) -
     Ends with the agent's own exit code (128+n for a signal), with 0 when detached, with 125 when attaching
     failed.
     """
-    from kildsvc.cli.choose import choose
+    if name is None:
+        from kildsvc.cli.choose import choose
 
-    return join(name or choose(), read_only, detach_keys)
-
-
-def join(name: str, read_only: bool = False, detach_keys: str | None = None) -> int:
-    from kildsvc import config
-    from kildsvc.operations.attach import attach
-
-    if detach_keys is None:
-        detach_keys = config.load().get("detach_keys") or DEFAULT
-    try:
-        chord = Chord(detach_keys)
-    except ValueError as error:
-        raise UsageError(f"--detach-keys: {error}") from error
-    outcome = attach(name, read_only, chord, f"kildsvc: attached to '{name}'; {detach_keys} detaches")
-    if outcome.exit is None:
-        render.note(f"detached from '{name}', which goes on")
-        return 128 + outcome.signal if outcome.signal else 0
-    code = outcome.exit["exit_code"]
-    if code is None:
-        render.note(f"'{name}' has ended; nobody saw its exit code")
-        return 125
-    late, oom = outcome.exit.get("timed_out"), outcome.exit.get("oom")  # not told by the shim of an older version
-    how = f"killed by SIG{outcome.exit['signal']}" if outcome.exit["signal"] else f"exit code {code}"
-    word = "was stopped" if outcome.exit["stopped"] else "has had its time" if late else "has ended"
-    render.note(f"'{name}' {word}: {f'out of memory: {oom}' if oom else how}")
-    if code or not late:
-        return int(code)
-    # Not before: it brings asyncio along, half of the time to the first screen.
-    from kildsvc.operations.wait import NO_RESULT
-
-    return NO_RESULT
+        name = choose()
+    return acts.attach(name, read_only, detach_keys)
 
 
 @click.command("screen")

@@ -29,6 +29,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Chosen:
+    """An agent, and the words that start it."""
+
     agent: Agent
     argv: list[str]
     yolo: bool

@@ -2,7 +2,7 @@
 
 import os
 
-from kildsvc import model, paths, sandbox, sshagent
+from kildsvc import model, paths, sshagent
 from kildsvc.attach import Attachment, Disconnected, Outcome
 from kildsvc.chord import Chord
 from kildsvc.errors import KildError, NoManager, NotRunning, Paused
@@ -13,12 +13,12 @@ from kildsvc.systemd.manager import Manager
 
 def attach(name: str, read_only: bool, chord: Chord, banner: str) -> Outcome:
     """Blocks until detached or the agent's end."""
-    session = sessions.status(name)
+    session = sessions.status(name, full=False)
     if session.state not in model.ALIVE:
         raise NotRunning(f"session '{name}' is not running: {session.cause}", f"kildsvc open {name}")
     if session.state == model.PAUSED:
         raise Paused(name)
-    if session.sandbox == sandbox.OFF and not read_only:
+    if session.sandbox == model.NO_SANDBOX and not read_only:
         sshagent.refresh(paths.runtime_dir(name), os.environ.get(sshagent.VARIABLE))
     try:
         return Attachment(paths.socket_path(name), read_only, chord, banner).run(lambda: _alive(name))

@@ -31,6 +31,8 @@ class Stats:
 
 @dataclass(frozen=True)
 class Overlap:
+    """A file that several sessions change."""
+
     repo: str
     file: str
     sessions: list[str]

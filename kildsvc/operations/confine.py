@@ -7,7 +7,7 @@ from kildsvc import sandbox, userns, workspace
 from kildsvc.config import Config
 from kildsvc.errors import UsageError
 from kildsvc.launch import Launch
-from kildsvc.model import Metadata
+from kildsvc.model import NO_SANDBOX, Metadata
 from kildsvc.systemd import sandbox as unit_sandbox
 from kildsvc.systemd.properties import Property
 
@@ -19,9 +19,9 @@ def choose(asked: str | None, remembered: Metadata | None, agent: str, settings:
     """As asked, else as this session had it before, else as the settings say for the agent or for all."""
     if asked:
         return asked
-    if remembered and remembered.sandbox != sandbox.OFF:
+    if remembered and remembered.sandbox != NO_SANDBOX:
         return remembered.sandbox
-    return settings.get("agents", agent, "sandbox") or settings.get("sandbox") or sandbox.OFF
+    return settings.get("agents", agent, "sandbox") or settings.get("sandbox") or NO_SANDBOX
 
 
 def confine(launch: Launch, metadata: Metadata, settings: Config, directory: Path) -> tuple[Launch, list[Property]]:

@@ -13,6 +13,8 @@ MANAGER = "user manager"
 
 @dataclass(frozen=True)
 class Check:
+    """Something that is to be so."""
+
     name: str
     why: str
     look: Callable[[], Found]
@@ -43,6 +45,8 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class Finding:
+    """What came of a check."""
+
     check: Check
     found: Found
     fixed: bool = False

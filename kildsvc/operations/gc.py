@@ -22,6 +22,8 @@ _OVER = (*_BY_ITSELF, model.STOPPED, model.UNOBSERVED, model.LOST)
 
 @dataclass(frozen=True)
 class Judged:
+    """An ended session: forgotten, or why not."""
+
     name: str
     forgotten: bool
     reason: str  # how long ago it ended, or why it is kept

@@ -14,6 +14,8 @@ from kildsvc.quantity import counted
 
 @dataclass(frozen=True)
 class Synced:
+    """A branch that has what its base has."""
+
     name: str
     base: str
     taken: int  # commits of the base that it had not

@@ -19,6 +19,8 @@ SLICE = "kild.slice"
 
 @dataclass(frozen=True)
 class Changed:
+    """A session with its new limits."""
+
     session: Session
     warnings: list[str]
 

@@ -14,6 +14,8 @@ from kildsvc.model import Metadata
 
 @dataclass(frozen=True)
 class Query:
+    """Whose output, and how much of it."""
+
     name: str
     run: str = "last"
     lines: int | None = None

@@ -33,6 +33,8 @@ _NOTIFY = [_BUS, f"/{_BUS.replace('.', '/')}", _BUS, "Notify", "susssasa{sv}i"]
 
 @dataclass(frozen=True)
 class News:
+    """What somebody is to be told."""
+
     kind: str  # of model.NEWS
     name: str
     text: str

@@ -46,8 +46,9 @@ def profiles() -> list[str]:
 
 def sandboxes() -> list[str]:
     from kildsvc import config, sandbox
+    from kildsvc.model import NO_SANDBOX
 
-    return list(dict.fromkeys([*sandbox.BUILT_IN, sandbox.OFF, *config.load().names("sandboxes")]))
+    return list(dict.fromkeys([*sandbox.BUILT_IN, NO_SANDBOX, *config.load().names("sandboxes")]))
 
 
 def branches(repo: str | None) -> list[str]:

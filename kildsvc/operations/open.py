@@ -1,7 +1,6 @@
 """Opening a session: nothing is said to run before it does, and nothing is left of one that does not."""
 
 import os
-import secrets
 import shlex
 import time
 from contextlib import nullcontext
@@ -39,6 +38,8 @@ TITLE_MAX = 60
 
 @dataclass(frozen=True)
 class Opened:
+    """A session whose agent is up."""
+
     name: str
     unit: str
     run: str
@@ -116,7 +117,7 @@ def _launch(request: Request, resolved: Resolved, values: limits.Values) -> Laun
         own["RLIMIT_NOFILE"] = [files, files]
     return Launch(
         name=metadata.name,
-        run=secrets.token_hex(6),
+        run=os.urandom(6).hex(),
         unit=unit_of(metadata.name),
         agent=metadata.agent,
         title=title if len(title) <= TITLE_MAX else title[: TITLE_MAX - 1] + "…",

@@ -18,6 +18,8 @@ SHELL = "shell"  # as the name of an agent: the user's login shell
 
 @dataclass(frozen=True)
 class Request:
+    """What was asked for."""
+
     name: str
     command: list[str] = field(default_factory=list)  # with an agent: more arguments for it
     shell: bool = False
@@ -40,6 +42,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Resolved:
+    """What is to be started."""
+
     metadata: Metadata
     settings: config.Config
     env: dict[str, str]
@@ -49,6 +53,8 @@ class Resolved:
 
 @dataclass(frozen=True)
 class _Command:
+    """The command itself, and what it is called."""
+
     argv: list[str]
     agent: str
     shell: bool = False

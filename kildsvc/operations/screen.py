@@ -24,6 +24,8 @@ class NoMatch(KildError):
 
 @dataclass(frozen=True)
 class Shown:
+    """What stands on a screen, and above it."""
+
     lines: list[str]
     history: list[str]
     rows: int
@@ -74,6 +76,8 @@ def _past(name: str) -> Past:
 
 @dataclass(frozen=True)
 class Typing:
+    """What is to be typed, and how."""
+
     text: str = ""
     keys: str = ""
     enter: bool = False

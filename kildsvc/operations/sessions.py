@@ -26,13 +26,13 @@ _CLD_KILLED = 2
 _SIGTERM = 15
 
 
-def status(name: str) -> Session:
+def status(name: str, full: bool = True) -> Session:
     model.check_name(name)
     metadata = store.load(name)
     with Manager() as manager:
         found = manager.get(unit_of(name), "LoadState", "ActiveState")
         if found["LoadState"] == "loaded":
-            return _loaded(manager, name, found["ActiveState"], metadata)
+            return _loaded(manager, name, found["ActiveState"], metadata, full)
     if not metadata:
         raise NoSuchSession(f"there is no session '{name}'", "'kildsvc list' shows what there is")
     return _of_old({name: metadata})[0]

@@ -73,6 +73,8 @@ TEMPLATE = """\
 
 @dataclass(frozen=True)
 class Effective:
+    """A setting that holds."""
+
     key: str  # as TOML has it
     value: Any  # as it stands there
     origin: str

@@ -21,6 +21,8 @@ KILL_SEC = 10
 
 @dataclass(frozen=True)
 class Stopped:
+    """A session that does not run."""
+
     session: Session
     was_running: bool
 

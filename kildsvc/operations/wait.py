@@ -29,6 +29,8 @@ LINE_MAX = 64 * 1024
 
 @dataclass(frozen=True)
 class Condition:
+    """What is waited for."""
+
     kind: str = EXIT
     seconds: float = 0.0  # of silence, for IDLE
     pattern: re.Pattern[str] | None = None  # for OUTPUT; sought line by line

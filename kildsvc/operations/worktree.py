@@ -32,6 +32,8 @@ END_SEC = 10
 
 @dataclass(frozen=True)
 class Plan:
+    """What a worktree is to be."""
+
     repo: str | None = None
     base: str | None = None
     branch: str | None = None
@@ -41,6 +43,8 @@ class Plan:
 
 @dataclass
 class _Made:
+    """What was made so far, and is undone if anything fails."""
+
     directories: list[Path] = field(default_factory=list)
     tree: bool = False
     branch: bool = False

@@ -293,7 +293,8 @@ class Lines(Grid):
         self.alternate = True
         self._span = self.height
         self.rows = [Row() for _ in range(self.height)]
-        self.y -= self.top
+        # The cursor may be outside of the primary screen: one that shrank, or of which a program has gone up further.
+        self.y = min(max(self.y - self.top, 0), self.height - 1)
         self.top = self._touched = 0
         self._margins = None
         self._frames = Frames(self)

@@ -46,7 +46,7 @@ class Scrollback:
         line = record.words[rec.LINE]
         if line < self._taken:  # recovered: in the midst of a line, or of a frame
             begin = max(line, record.start, self._taken - RECOVER_MAX)
-            self._cleaner.feed(record.bytes_between(begin, self._taken))
+            self._guarded(self._cleaner.feed, record.bytes_between(begin, self._taken))
 
     def resize(self, rows: int, cols: int) -> None:
         self._cleaner.resize(rows, cols)
@@ -69,7 +69,7 @@ class Scrollback:
             self._skip_overwritten()
             end = min(self._record.end, self._taken + BATCH)
             data = self._record.bytes_between(self._taken, end)
-            text = self._clean(data, final and end == self._record.end)
+            text = self._guarded(self._clean, data, final and end == self._record.end)
             self._journal.output(text, data, self._taken)
             self._on_data(data)
             self._taken = end
@@ -85,9 +85,19 @@ class Scrollback:
 
     def tick(self) -> None:
         """While a program repaints: lines that have stood still for a while go to the journal."""
-        if self._settle() and (text := self._cleaner.tick()):
+        if self._settle() and (text := self._guarded(self._cleaner.tick)):
             self._journal.output(text, b"", self._taken)
             self._settle()
+
+    def _guarded(self, make: Callable[..., str], *arguments: object) -> str:
+        """Readable lines are made by much code from whatever an agent prints: a mistake there costs those lines, and
+        not the session. The bytes themselves are in the journal all the same."""
+        try:
+            return make(*arguments)
+        except Exception as error:
+            self._cleaner = self._cleaner.anew()
+            self._journal.trouble(f"some output is only in `logs --raw`, our mistake: {error!r}")
+            return ""
 
     def _clean(self, data: bytes, final: bool) -> str:
         now = time.monotonic()

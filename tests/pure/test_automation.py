@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc import api, model
@@ -19,7 +19,6 @@ from kildsvc.operations.wait import Condition, exit_code
 from kildsvc.shim.activity import Bell
 from kildsvc.shim.journal import EVENTS, pack
 
-calm = settings(deadline=None, database=None)
 SCHEMA = json.loads((Path(model.__file__).parent / "session.schema.json").read_text())
 
 
@@ -186,7 +185,6 @@ def test_the_bell(pieces: list[bytes], rings: list[bool]) -> None:
     assert [bell.rings(piece) for piece in pieces] == rings
 
 
-@calm
 @given(st.lists(st.sampled_from([b"\x07", b"\x1b", b"]", b"[", b"\\", b"P", b"a", b"m"]), max_size=12), st.data())
 def test_the_bell_in_pieces_is_the_bell_as_a_whole(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
@@ -196,7 +194,6 @@ def test_the_bell_in_pieces_is_the_bell_as_a_whole(parts: list[bytes], data: st.
     assert any(together) == Bell().rings(whole)
 
 
-@calm
 @given(
     st.lists(
         st.dictionaries(st.from_regex(r"[A-Z][A-Z0-9_]{0,9}", fullmatch=True), st.binary(max_size=20), min_size=1),

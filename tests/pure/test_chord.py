@@ -3,12 +3,10 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.chord import Chord, parse
-
-calm = settings(deadline=None, database=None)
 
 SPACE = {
     "plain": b"\x00",
@@ -131,7 +129,6 @@ near_misses = st.lists(
 )
 
 
-@calm
 @given(near_misses)
 def test_whatever_is_not_the_chord_reaches_the_agent_unchanged(pieces: list[bytes]) -> None:
     typed = b"".join(pieces)

@@ -246,6 +246,17 @@ def test_the_help_names_every_command() -> None:
         assert re.search(rf"^  {command} +\S", done.stdout, re.M)
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["open", "--help"]], ids=" ".join)
+def test_a_reader_who_has_gone_is_no_failure(arguments: list[str]) -> None:
+    """As `head` goes, of a pipe: nothing is said, and the exit code is a shell's for SIGPIPE."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        command = [sys.executable, "-m", "kildsvc", *arguments]
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["nosuch"], ["--nosuch"], ["open"], ["open", "a/b", "--", "true"], ["open", "a\nb", "--", "true"]]

@@ -12,7 +12,7 @@ from kildsvc.model import Metadata, Session
 from kildsvc.operations.gc import why_kept
 from kildsvc.quantity import ttl
 
-calm = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(suppress_health_check=[HealthCheck.too_slow])
 times = st.none() | st.floats(0, 1e10)
 sessions = st.builds(
     Session,

@@ -3,14 +3,13 @@
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.journal import Entry, parse
 from kildsvc.model import Ended
 from kildsvc.shim.journal import pack
 
-calm = settings(deadline=None, database=None)
 field_names = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True)
 entries = st.dictionaries(field_names, st.binary(max_size=40), min_size=1, max_size=4)
 
@@ -24,7 +23,6 @@ def read_back(stream: bytes) -> list[dict[str, bytes]]:
     return [entry.fields for entry in parse(io.BytesIO(stream))]
 
 
-@calm
 @given(st.lists(entries, max_size=4))
 def test_any_bytes_come_back_as_they_were_packed(fields: list[dict[str, bytes]]) -> None:
     assert read_back(export(*fields)) == fields
@@ -49,7 +47,6 @@ def test_a_stream_cut_anywhere_ends_after_its_last_whole_entry() -> None:
         assert read_back((first + second)[:at]) == fields[:whole], at
 
 
-@calm
 @given(st.lists(entries, min_size=1, max_size=4), st.data())
 def test_a_cut_stream_raises_nothing(fields: list[dict[str, bytes]], data: st.DataObject) -> None:
     stream = export(*fields)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kildsvc.shim.text import Cleaner
 
-calm = settings(deadline=None, database=None, max_examples=60)
-few = settings(deadline=None, database=None, max_examples=4)
+few = settings(max_examples=4)
 
 STYLES = pytest.mark.parametrize("style", standin.STYLES)
 HEIGHTS = pytest.mark.parametrize("rows", [40, 24])
@@ -211,6 +210,15 @@ def test_what_is_skipped_is_announced() -> None:
     assert not cleaner.repainting
 
 
+@pytest.mark.parametrize("switch", ["47", "1047", "1049"])
+def test_a_screen_that_shrank_above_the_cursor_is_left_for_the_other_one(switch: str) -> None:
+    cleaner = Cleaner(24, 80)
+    cleaner.feed(b"one\r\ntwo\r\n\x1b[A\x1b[5S")
+    cleaner.resize(2, 80)
+    text = cleaner.feed(f"\x1b[?{switch}h\x1b[Kover there".encode())
+    assert "over there" in text + cleaner.feed(b"", final=True)
+
+
 # -- any bytes ----------------------------------------------------------------------------------------------
 
 moves = st.builds(
@@ -245,9 +253,10 @@ streams = st.lists(st.lists(moves | others | st.binary(max_size=3)).map(b"".join
 
 
 @pytest.mark.timeout(240)
-@settings(calm, max_examples=150)
+@settings(max_examples=150)
 @given(streams, st.integers(0, 50), st.integers(0, 100), st.data())
 @example([b"\x1b[A", b"\x1b[2;5r\x1b[9;9H" + b"\n" * 500], 24, 80, None)
+@example([b"\x1b[M\x1b[A" + b"x" * 100 + b"\x1b[?1049htext"], 0, 1, None)  # up, beyond the screen, to the other one
 def test_no_bytes_are_too_much(pieces: list[bytes], rows: int, cols: int, data: st.DataObject | None) -> None:
     cleaner = Cleaner(rows, cols)
     texts = []

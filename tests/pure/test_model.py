@@ -3,14 +3,13 @@
 import signal
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kildsvc.errors import UsageError
 from kildsvc.model import Ended, Metadata, check_name, keeper_of, name_of, parse_status_text, signal_number, unit_of
 from kildsvc.shim.ending import Ending, signal_name
 
-calm = settings(deadline=None, database=None)
 SUFFIXES = [
     "service",
     "socket",
@@ -76,7 +75,6 @@ def test_no_name_ends_like_a_unit(suffix: str) -> None:
     refusal(f"x.{suffix}")
 
 
-@calm
 @given(st.text() | troubles.map("".join))
 @example("x.service-")
 @example("x.service/")
@@ -95,14 +93,12 @@ def test_a_refusal_is_one_line_without_control_characters(name: str) -> None:
     assert refusal(name).message.isprintable()
 
 
-@calm
 @given(names)
 def test_a_unit_leads_back_to_its_name(name: str) -> None:
     assert unit_of(name) == f"kild-{name}.service"
     assert name_of(unit_of(name)) == name
 
 
-@calm
 @given(names, names)
 def test_two_names_never_meet_in_one_unit_or_keeper(one: str, other: str) -> None:
     assert (unit_of(one) == unit_of(other)) == (keeper_of(one) == keeper_of(other)) == (one == other)
@@ -113,7 +109,6 @@ def test_a_keeper_is_no_child_of_another_sessions_keeper() -> None:
     assert keeper_of("a-b") == r"kildkeep-a\x2db.slice"
 
 
-@calm
 @given(names)
 def test_a_keepers_name_has_one_dash_only(name: str) -> None:
     assert keeper_of(name).count("-") == 1

@@ -1,12 +1,10 @@
 """The terminal's state beside its cells: found in any stream, restored, and undone."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.shim.modes import Modes
-
-calm = settings(deadline=None, database=None)
 
 SET = {
     "mouse": (b"\x1b[?1000h\x1b[?1006h", b"\x1b[?1000h\x1b[?1006h"),
@@ -58,7 +56,6 @@ def test_nothing_set_nothing_undone() -> None:
     assert (modes.setting(), modes.resetting(), modes.state()) == (b"", b"\x1b[m", {})
 
 
-@calm
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([data for data, _ in SET.values()])), st.data())
 def test_any_stream_cut_anywhere(parts: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(parts)

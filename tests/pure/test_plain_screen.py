@@ -42,7 +42,16 @@ def test_what_scrolled_away_is_kept_so_far() -> None:
     assert (screen.history(), screen.text()) == (["96", "97"], ["98", "99", ""])
 
 
-@settings(deadline=None, database=None, max_examples=60)
+def test_the_cursor_stays_on_a_screen_that_shrinks() -> None:
+    screen = PlainScreen(5, 20, 3)
+    screen.feed(b"one\r\ntwo\r\nthree\r\nfour\x1b[2;1H")
+    screen.resize(2, 20)
+    assert screen.cursor[:2] == (0, 0)
+    screen.feed(b"x" * 50 + b"\r\n" * 9 + b"end")
+    assert screen.text()[-1] == "end"
+
+
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.binary(max_size=40), st.integers(1, 30), st.integers(1, 90)), max_size=20))
 def test_it_survives_anything(pieces: list[tuple[bytes, int, int]]) -> None:
     screen = PlainScreen(5, 10, 3)

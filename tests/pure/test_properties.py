@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.launch import Launch
 from kildsvc.systemd.manager import _encode
 from kildsvc.systemd.properties import keeper, service, unit_path
 
-calm = settings(deadline=None, database=None)
 LAUNCH = Launch(
     name="demo",
     run="c0ffee",
@@ -76,7 +75,6 @@ def test_the_store_holds_all_the_shim_puts_there() -> None:
     assert properties()["FileDescriptorStoreMax"] >= 5
 
 
-@calm
 @given(st.integers(0, 10**12), st.integers(0, 10**12))
 def test_systemd_waits_longer_than_the_shim_does(grace: int, stop: int) -> None:
     found = properties(replace(LAUNCH, grace_usec=grace, stop_usec=stop))
@@ -84,7 +82,6 @@ def test_systemd_waits_longer_than_the_shim_does(grace: int, stop: int) -> None:
     assert found["TimeoutStopUSec"] > stop
 
 
-@calm
 @given(st.lists(st.text(), min_size=1), st.dictionaries(st.text(), st.text()), st.text())
 def test_nothing_of_the_agents_command_or_environment_is_told(
     argv: list[str], env: dict[str, str], other: str

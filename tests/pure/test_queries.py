@@ -1,13 +1,11 @@
 """Questions to the terminal are answered when nobody is attached: whole, split, in a flood."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.shim.modes import Modes
 from kildsvc.shim.queries import QUERY, Answerer, cursor
-
-calm = settings(deadline=None, database=None)
 
 ANSWERS = {
     "DA1": (b"\x1b[c", b"\x1b[?62;22c"),
@@ -82,7 +80,6 @@ def test_a_flood_with_one_question_in_it() -> None:
     assert b"".join(replies) == b"\x1b[?62;22c"
 
 
-@calm
 @given(st.binary(max_size=200))
 def test_any_bytes_are_survived(data: bytes) -> None:
     terminal = Terminal()

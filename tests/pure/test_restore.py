@@ -12,7 +12,7 @@ from kildsvc.screen import Screen
 from kildsvc.shim.record import PIN_MAX, Record
 from kildsvc.shim.replay import Replay
 
-calm = settings(deadline=None, database=None, max_examples=60)
+calm = settings(max_examples=60)
 
 PIECES = [
     b"plain text ",

@@ -4,12 +4,10 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kildsvc.shim.text import LINE_MAX, SEQUENCE_MAX, Cleaner, tidy
-
-calm = settings(deadline=None, database=None)
 
 
 def clean(*pieces: bytes) -> str:
@@ -131,7 +129,6 @@ def test_a_string_without_end_does_not_keep_the_line_before_it() -> None:
     assert clean(b"error: no key\x1b]0;" + b"x" * (SEQUENCE_MAX + 10)) == "error: no key"
 
 
-@calm
 @given(st.lists(st.sampled_from([*SEQUENCES.values(), b"text", b"\n", b"\r", b"\x08", "日".encode()])), st.data())
 def test_sequences_cut_anywhere_give_the_same_text(parts: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(parts)
@@ -147,7 +144,6 @@ pieces_of_trouble = st.lists(
 ).map(b"".join)
 
 
-@calm
 @given(pieces_of_trouble, pieces_of_trouble)
 @example(b"\x1b\x1b[0m", b"[31mtext\n")
 @example(b"\x1b]0;ti\x1b[0m", b"tle\x07text\n")
@@ -155,7 +151,6 @@ def test_broken_sequences_cut_anywhere_give_the_same_text(first: bytes, second: 
     assert clean(first, second) == clean(first + second)
 
 
-@calm
 @given(st.lists(st.binary() | pieces_of_trouble))
 @example([b"\x1b]", b"\x1b\x1b\\", b"\xc2", b"\x9b"])
 def test_no_control_character_ever_comes_out(pieces: list[bytes]) -> None:
@@ -166,7 +161,6 @@ def test_no_control_character_ever_comes_out(pieces: list[bytes]) -> None:
     assert cleaner.between_lines
 
 
-@calm
 @given(st.text())
 def test_tidy_leaves_plain_text_alone(text: str) -> None:
     plain = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text).strip("\n")

@@ -3,13 +3,12 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kildsvc.shim import wire
 from kildsvc.shim.wire import HEAD, Broken, Decoder, frame
 
-calm = settings(deadline=None, database=None)
 LONGEST = 64
 frames = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=LONGEST)), max_size=8)
 
@@ -37,7 +36,6 @@ def test_frames_cut_at_every_place_come_out_the_same() -> None:
     assert decode([bytes([byte]) for byte in stream]) == sent
 
 
-@calm
 @given(frames, st.lists(st.integers(0)))
 def test_any_frames_cut_anywhere_come_out_the_same(sent: list[tuple[int, bytes]], places: list[int]) -> None:
     assert decode(cut(b"".join(frame(*one) for one in sent), places)) == sent
@@ -56,7 +54,6 @@ def test_a_length_too_great_is_refused_before_its_payload_comes() -> None:
         Decoder(wire.CLIENT_MAX).feed(b"\xff" * HEAD.size)
 
 
-@calm
 @given(st.lists(st.binary(max_size=3 * LONGEST), max_size=20))
 def test_garbage_is_refused_or_kept_only_up_to_the_limit(pieces: list[bytes]) -> None:
     decoder = Decoder(LONGEST)

@@ -513,7 +513,7 @@ nested = st.tuples(strange, strange, st.sampled_from(["message", "payload", "inf
 )
 
 
-@settings(deadline=None, database=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(nested | st.tuples(nested).map(lambda one: {"type": "assistant", "message": one[0]}), max_size=5))
 def test_whatever_stands_there_it_is_read(home: Home, some: list[dict[str, Any]]) -> None:
     text = lines(*some)

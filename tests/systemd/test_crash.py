@@ -159,3 +159,32 @@ def test_systemctl_restart_is_a_new_run(box: Box, name: str) -> None:
     assert box.kildsvc("logs", name, "--run", before["run"]).stdout == "started\n"
     assert wait_until("output", lambda: box.kildsvc("logs", name).stdout) == "started\n"
     assert not box.kildsvc("stop", name).stderr
+
+
+BROKEN = """
+cp -r $(dirname $(dirname $1))/lib/python3*/site-packages/kildsvc ~/broken/
+cat >>~/broken/kildsvc/shim/text.py <<'END'
+_feed = Cleaner.feed
+def _broken(self, data, final=False):
+    if b"Boom" in data:
+        raise IndexError("list index out of range")
+    return _feed(self, data, final)
+Cleaner.feed = _broken
+END
+"""
+
+
+def test_a_mistake_in_reading_the_output_costs_no_session(box: Box, name: str) -> None:
+    """What makes readable lines of output fails. The agent does not notice, nor does who reads the bytes."""
+    box.sh("mkdir ~/broken;" + BROKEN, box.kild)
+    agent = "echo before; read; echo Boom; read; echo after; read; exit 6"
+    box.run("env", "PYTHONPATH=/home/dev/broken", box.kild, "open", name, "--", "bash", "-c", agent)
+    for word in ("before", "Boom", "after"):
+        wait_until(word, lambda word=word: word in box.kildsvc("logs", name, "--raw").stdout)  # type: ignore[misc]
+        box.kildsvc("send", name, "--enter")
+    session = box.wait_ended(name)
+    assert (session["state"], session["exit_code"]) == ("exited", 6)
+    assert box.show(name, "NRestarts") == {"NRestarts": "0"}
+    assert "only in `logs --raw`, our mistake: IndexError" in box.journal(name)
+    assert box.kildsvc("logs", name).stdout.splitlines()[0] == "before"
+    assert "after" in box.kildsvc("logs", name).stdout

@@ -9,6 +9,8 @@ SEVERITIES = (OK, WARN, FAIL)
 
 @dataclass(frozen=True)
 class Found:
+    """What a check has found, and what can be done about it."""
+
     severity: str
     text: str
     remedy: str = ""  # exactly what to do

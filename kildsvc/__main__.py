@@ -1,6 +1,7 @@
 import gc
 import os
 import sys
+from _thread import RLock
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 # What is imported and hardly ever used, 15 ms in all: by dataclasses for classes without a docstring, by pystemd to
 # run programs, by urllib.parse (and so pathlib) for addresses in brackets, by shutil for archives; the last by us.
 LATER = ("inspect", "uuid", "ipaddress", "bz2", "lzma", "difflib", "subprocess")
+_LOADING = RLock()  # several threads may use one for the first time
 
 
 class Later(ModuleType):
@@ -15,10 +17,11 @@ class Later(ModuleType):
     a second time, up to Python 3.12."""
 
     def __getattr__(self, name: str) -> Any:
-        sys.modules.pop(self.__name__, None)
-        module = import_module(self.__name__)
-        vars(self).update(vars(module))
-        return getattr(module, name)
+        with _LOADING:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+                vars(self).update(vars(import_module(self.__name__)))
+        return getattr(sys.modules[self.__name__], name)
 
 
 def main() -> None:

@@ -58,15 +58,16 @@ class Connection:
     def close(self) -> None:
         self.sock.close()
 
-    def send(self, kind: int, payload: bytes) -> None:
+    def send(self, frames: bytes) -> None:
         try:
-            self.sock.sendall(wire.frame(kind, payload))
+            self.sock.sendall(frames)
         except OSError as error:
             raise Disconnected from error
 
-    def type(self, data: bytes) -> None:
-        for at in range(0, len(data), wire.CLIENT_MAX):
-            self.send(wire.INPUT, data[at : at + wire.CLIENT_MAX])
+    def type(self, data: bytes, then: bytes = b"") -> None:
+        """Input, and a frame that the shim reads with the last of it."""
+        pieces = [data[at : at + wire.CLIENT_MAX] for at in range(0, len(data), wire.CLIENT_MAX)]
+        self.send(b"".join(wire.frame(wire.INPUT, piece) for piece in pieces) + then)
 
     def receive(self) -> list[tuple[int, bytes]]:
         try:
@@ -206,7 +207,7 @@ class Attachment:
                 return Outcome(signal=number)
         rows, cols = terminal.size(self._out_fd)
         if rows and self._mode == wire.INTERACTIVE:
-            connection.send(wire.RESIZE, wire.SIZE_BODY.pack(rows, cols))
+            connection.send(wire.frame(wire.RESIZE, wire.SIZE_BODY.pack(rows, cols)))
         return None
 
     def _write(self, data: bytes) -> None:

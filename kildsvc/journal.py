@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
+import time
 from collections.abc import AsyncGenerator, Generator, Iterator
 from dataclasses import dataclass
 from typing import IO
@@ -173,6 +175,27 @@ async def _readable(stream: IO[bytes]) -> bool:
         loop.remove_reader(stream)
 
 
+def read_to_end(name: str, run: str, patience_sec: float) -> list[Entry]:
+    """What there is of a run up to the record of its end, which journald may take a moment to show; without it, when
+    that does not come in time."""
+    entries: list[Entry] = []
+    deadline = time.monotonic() + patience_sec
+    with _start(_command(of_run(name, run), "--follow", "--no-tail")) as process:
+        assert process.stdout and process.stderr
+        parser = Parser()
+        try:
+            while select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
+                if not (data := os.read(process.stdout.fileno(), 1 << 16)):
+                    raise _unreadable(process.stderr.read().decode(errors="replace").strip() or "it has ended")
+                for entry in parser.feed(data):
+                    entries.append(entry)
+                    if entry.event == "ended":
+                        return entries
+        finally:
+            process.kill()
+    return entries
+
+
 def tail() -> tuple[str, ...]:
     """The option with which `follow` gives what comes after this moment."""
     last = next(read([], "--lines=1"), None)
@@ -189,7 +212,3 @@ def of_run(name: str, run: str) -> list[str]:
 
 def of_event(*names: str) -> list[str]:
     return [f"MESSAGE_ID={EVENTS[name]}" for name in names]
-
-
-def last_end(name: str, run: str) -> Entry | None:
-    return next(read([*of_run(name, run), *of_event("ended")], "--reverse", "--lines=1"), None)

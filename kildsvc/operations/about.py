@@ -70,9 +70,7 @@ def rename(old: str, new: str) -> Session:
 
 def _await_record(name: str, run: str) -> None:
     """What the journal takes in later would seem to be of a later session of that name."""
-    deadline = time.monotonic() + JOURNAL_LAG_SEC
     try:
-        while not journal.last_end(name, run) and time.monotonic() < deadline:
-            pass
+        journal.read_to_end(name, run, JOURNAL_LAG_SEC)
     except JournalUnreadable:
         pass

@@ -6,7 +6,7 @@ from collections import deque
 
 from kildsvc import answers, paths
 from kildsvc.attach import Connection, Disconnected
-from kildsvc.errors import KildError
+from kildsvc.errors import KildError, NotRunning
 from kildsvc.restore import Past
 from kildsvc.shim import wire
 
@@ -46,14 +46,16 @@ class Link:
         return self._frames.popleft()
 
     def type(self, data: bytes) -> None:
-        """Returns when the shim has taken all of it."""
-        self._connection.type(data)
-        self._connection.send(wire.PING, b"")
+        """Returns when the shim has taken all of it. Raises NotRunning when the agent ended before."""
+        # Together: an agent that ends of what is typed must not end before the shim has answered.
+        self._connection.type(data, wire.frame(wire.PING))
         kept: list[tuple[int, bytes]] = []
         while frame := self.next(time.monotonic() + ANSWER_SEC):
             if frame[0] == wire.PONG:
                 self._frames.extendleft(reversed(kept))
                 return
+            if frame[0] == wire.EXIT:
+                raise NotRunning(f"session '{self._name}' ended meanwhile")
             kept.append(frame)
         raise KildError(f"the agent in '{self._name}' does not take its input")
 

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -235,16 +234,13 @@ def _failure(manager: Manager, launch: Launch, result: str | None) -> KildError:
 
 def _last_output(launch: Launch) -> tuple[str, float | None]:
     """The last lines the agent printed and how long it lived: from the journal, or from the file kept beside it."""
-    deadline = time.monotonic() + JOURNAL_LAG_SEC
     try:
-        while time.monotonic() < deadline:
-            entries = list(journal.read(journal.of_run(launch.name, launch.run)))
-            end = next((entry for entry in entries if entry.event == "ended"), None)
-            if end:
-                data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
-                return last_lines(data), (end.number("KILD_LIVED_USEC") or 0) / 1e6
+        entries = journal.read_to_end(launch.name, launch.run, JOURNAL_LAG_SEC)
     except JournalUnreadable:
-        pass
+        entries = []
+    if entries and (end := entries[-1]).event == "ended":
+        data = b"".join(entry.fields.get("KILD_DATA", b"") for entry in entries)
+        return last_lines(data), (end.number("KILD_LIVED_USEC") or 0) / 1e6
     saved = store.last_output(launch.name)
     return last_lines(saved[2]) if saved else "", None
 

@@ -203,6 +203,30 @@ def test_importing_the_package_costs_nothing() -> None:
     assert (done.stdout, done.stderr) == ("kildsvc.api\n", "")
 
 
+LATER = """
+import sys, threading
+from kildsvc.__main__ import LATER, Later
+for name in LATER:
+    assert name not in sys.modules, name
+    sys.modules[name] = Later(name)
+import bz2, subprocess
+from inspect import signature
+found, start = [], threading.Barrier(20)
+def use():
+    start.wait()
+    found.append((subprocess.run(["true"]).returncode, bz2.compress(b"") != b"", signature(use).parameters == {}))
+threads = [threading.Thread(target=use) for _ in range(20)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(set(found), len(found), type(sys.modules["subprocess"]).__name__)
+"""
+
+
+def test_modules_that_are_loaded_later_are_loaded_once() -> None:
+    done = run(sys.executable, "-c", LATER)
+    assert (done.stdout, done.stderr) == ("{(0, True, True)} 20 module\n", "")
+
+
 def test_every_package_is_installed() -> None:
     # A directory of data is a package too, to setuptools.
     packages = {module_of(path) for path in SOURCES if path.name == "__init__.py"} | {"kildsvc.units"}

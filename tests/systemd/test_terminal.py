@@ -351,6 +351,15 @@ def test_send(box: Box, name: str) -> None:
     assert box.kildsvc("send", name, "x", check=False).returncode == 3
 
 
+def test_send_of_what_ends_the_agent(box: Box, name: str) -> None:
+    """It was taken, however soon the agent is gone; to an agent that is gone nothing is sent."""
+    for _ in range(8):
+        box.kildsvc("open", name, "--grace", "0", "--", "bash", "-c", "read; exit 6")
+        box.kildsvc("send", name, "--enter")
+        assert box.wait_ended(name)["exit_code"] == 6
+    assert box.kildsvc("send", name, "--enter", check=False).returncode == 3
+
+
 def test_a_paste_is_bracketed_when_asked_for(box: Box, name: str) -> None:
     agent = r"stty raw -echo; printf '\033[?2004h'; dd bs=1 count=21 2>/dev/null | od -An -c >~/out; sleep 1000"
     box.kildsvc("open", name, "--", "bash", "-c", agent)

@@ -14,6 +14,9 @@ from kildsvc.errors import JournalUnreadable, KildError
 from kildsvc.model import Ended, signal_number
 from kildsvc.shim.journal import EVENTS
 
+# journald shows an entry some 10 ms after it was sent; to those who have looked before, 250 ms later at most.
+LAG_SEC = 0.5
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -175,11 +178,11 @@ async def _readable(stream: IO[bytes]) -> bool:
         loop.remove_reader(stream)
 
 
-def read_to_end(name: str, run: str, patience_sec: float) -> list[Entry]:
-    """What there is of a run up to the record of its end, which journald may take a moment to show; without it, when
-    that does not come in time."""
+def read_to_end(name: str, run: str) -> list[Entry]:
+    """What there is of a run up to the record of its end, which was sent before its unit ended; without it, when that
+    does not appear in time."""
     entries: list[Entry] = []
-    deadline = time.monotonic() + patience_sec
+    deadline = time.monotonic() + LAG_SEC
     with _start(_command(of_run(name, run), "--follow", "--no-tail")) as process:
         assert process.stdout and process.stderr
         parser = Parser()

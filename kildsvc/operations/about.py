@@ -12,9 +12,6 @@ from kildsvc.operations.mark import tell
 from kildsvc.operations.open import forget_unit
 from kildsvc.systemd.manager import Manager
 
-# How long the record of an end, written before its unit ended, may take to appear.
-JOURNAL_LAG_SEC = 0.5
-
 
 def _load(name: str) -> Metadata:
     found = store.load(model.check_name(name))
@@ -71,6 +68,6 @@ def rename(old: str, new: str) -> Session:
 def _await_record(name: str, run: str) -> None:
     """What the journal takes in later would seem to be of a later session of that name."""
     try:
-        journal.read_to_end(name, run, JOURNAL_LAG_SEC)
+        journal.read_to_end(name, run)
     except JournalUnreadable:
         pass

@@ -28,8 +28,6 @@ from kildsvc.version import VERSION
 # How long the start may take beyond the grace period before we say that it does not happen.
 START_SEC = 40
 STOP_SEC = 30
-# journald shows an entry some 10 ms after it was sent; under a flood it may take longer.
-JOURNAL_LAG_SEC = 0.2
 LAST_LINES = 20
 DEFAULT_GRACE_USEC = 200_000
 TITLE_MAX = 60
@@ -235,7 +233,7 @@ def _failure(manager: Manager, launch: Launch, result: str | None) -> KildError:
 def _last_output(launch: Launch) -> tuple[str, float | None]:
     """The last lines the agent printed and how long it lived: from the journal, or from the file kept beside it."""
     try:
-        entries = journal.read_to_end(launch.name, launch.run, JOURNAL_LAG_SEC)
+        entries = journal.read_to_end(launch.name, launch.run)
     except JournalUnreadable:
         entries = []
     if entries and (end := entries[-1]).event == "ended":

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 # What is imported and hardly ever used, 15 ms in all: by dataclasses for classes without a docstring, by pystemd to
-# run programs, by urllib.parse (and so pathlib) for addresses in brackets, by shutil for archives; the last by us.
+# run programs, by urllib.parse (and so pathlib) for addresses in brackets, by shutil for archives; two by us.
 LATER = ("inspect", "uuid", "ipaddress", "bz2", "lzma", "difflib", "subprocess")
 _LOADING = RLock()  # several threads may use one for the first time
 

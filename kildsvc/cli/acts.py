@@ -8,7 +8,6 @@ from kildsvc.errors import AlreadyRunning, UsageError
 from kildsvc.version import VERSION
 
 if TYPE_CHECKING:
-    from kildsvc.model import Session
     from kildsvc.operations.worktree import Plan
 
 
@@ -31,23 +30,21 @@ def status(name: str, as_json: bool = False) -> int:
 
 
 def list_sessions(as_json: bool = False, wide: bool = False, **which: Any) -> int:
+    """`which` are keywords of `api.sessions`."""
     from kildsvc import api
 
-    show_list(api.sessions(**which, words=wide or as_json, _full=as_json), wide, as_json, bool(which))
-    return 0
-
-
-def show_list(sessions: "list[Session]", wide: bool, as_json: bool, some: bool) -> None:
+    sessions = api.sessions(**which, words=wide or as_json, _full=as_json)
     if as_json:
         render.document([session.to_json() for session in sessions])
     elif sessions:
         from kildsvc.cli import looks
 
         looks.table(sessions, wide)
-    elif some:
+    elif which:
         render.note("no session is so")
     else:
         render.note("no sessions; 'kildsvc open NAME -- COMMAND' makes one")
+    return 0
 
 
 def open(

@@ -106,6 +106,7 @@ TRACE = 16 * 1024
 
 def cursor(output: bytes, rows: int, cols: int) -> tuple[int, int]:
     """Where the cursor is after this output, from 1: good for programs that ask where they begin to draw."""
+    rows, cols = rows or 24, cols or 80  # any program may say that it has none
     row, col = 1, 1
     saved = (1, 1)
     for match in _STEP.finditer(output[-TRACE:]):

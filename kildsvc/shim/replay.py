@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PIECE = 64 * 1024
-_TO_ALTERNATE = re.compile(rb"\x1b\[\?(?:[0-9]+;)*(?:47|1047|1049)(?:;[0-9]+)*h")
+_TO_ALTERNATE = re.compile(rb"\x1b\[\?(?:[0-9]*;)*0*(?:47|1047|1049)(?:;[0-9]*)*h")
 
 
 class Replay:
@@ -69,7 +69,7 @@ class Replay:
         held = self.modes.held if self.modes.held < len(data) else 0
         self.modes = Modes(self.modes.state())
         if self.modes.alternate and not before:
-            self._pin(self.offset + [match.start() for match in _TO_ALTERNATE.finditer(data)][-1:][0])
+            self._pin(self.offset + max((match.start() for match in _TO_ALTERNATE.finditer(data)), default=0))
         elif not self.modes.alternate:
             self._record.words[rec.PINNED] = 0
         self.offset = to - held

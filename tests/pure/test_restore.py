@@ -30,6 +30,8 @@ PIECES = [
     "漢字".encode(),
     b"\t\x08x",
     b"\x1b[L\x1b[P\x1b[@",
+    b"\x1b[?;1049h",
+    b"\x1b[?047h",
 ]
 streams = st.lists(st.sampled_from(PIECES) | st.binary(max_size=12), max_size=60).map(b"".join)
 
@@ -105,8 +107,9 @@ def test_a_past_cut_anywhere_is_survived(stream: bytes, distance: int) -> None:
         source.close()
 
 
-def test_the_primary_screen_is_pinned_when_the_ring_moves_on(source: Source) -> None:
-    source.write(b"behind the full-screen program\r\n\x1b[?1049h\x1b[?1000h")
+@pytest.mark.parametrize("switch", [b"1049", b";1049", b"01049", b"25;1049;"])
+def test_the_primary_screen_is_pinned_when_the_ring_moves_on(source: Source, switch: bytes) -> None:
+    source.write(b"behind the full-screen program\r\n\x1b[?%sh\x1b[?1000h" % switch)
     for i in range(20000):
         source.write(b"\x1b[%d;1Hrow %d\x1b[K" % (i % 10 + 1, i))
     assert source.replay.offset > 0

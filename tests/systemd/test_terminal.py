@@ -304,6 +304,14 @@ def test_queries_are_answered_while_nobody_is_attached(box: Box, name: str) -> N
         assert part in reply.replace("033", ""), reply
 
 
+def test_an_agent_may_say_odd_things_of_its_terminal(box: Box, name: str) -> None:
+    """It has no size, and a switch of screens is spelled oddly; then more output than the ring holds."""
+    odd = r"stty rows 0 cols 0; printf 'x\033[6n\033[?;1049h\033[?047h'; seq 300000; echo the end"
+    box.kildsvc("open", name, "--", "bash", "-c", f"{odd}; exec sleep 1000")
+    wait_until("all is printed", lambda: "the end" in box.kildsvc("screen", name).stdout, 60)
+    assert box.show(name, "NRestarts") == {"NRestarts": "0"}
+
+
 def test_while_one_is_attached_its_terminal_answers(box: Box, name: str) -> None:
     ask = r"""read x; stty raw -echo; printf '\033[>0q'
         timeout --foreground 2 dd bs=1 count=60 2>/dev/null | od -An -c >~/out; sleep 1000"""

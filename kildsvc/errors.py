@@ -11,6 +11,10 @@ class KildError(Exception):
         self.hint = hint
 
 
+class OurMistake(KildError):
+    code = "OUR_MISTAKE"
+
+
 class UsageError(KildError):
     code = "USAGE"
     exit_code = 2

@@ -4,7 +4,7 @@ import os
 import sys
 
 from kildsvc.cli import direct, render
-from kildsvc.errors import KildError
+from kildsvc.errors import KildError, OurMistake
 
 # Commands that pass on the agent's exit code mark failures of our own with this, as `docker run` does.
 _OWN_FAILURE = 125
@@ -37,3 +37,17 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         render.error(KildError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error)), as_json)
         return own_failure or 1
+    except Exception as error:
+        if os.environ.get("KILDSVC_DEBUG"):
+            raise
+        render.error(_our_mistake(error), as_json)
+        return own_failure or 1
+
+
+def _our_mistake(error: Exception) -> OurMistake:
+    at = error.__traceback__
+    while at and at.tb_next:
+        at = at.tb_next
+    where = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else "?"
+    what = " ".join(f"{type(error).__name__} {error}".split())
+    return OurMistake(f"a mistake of kildsvc's own: {what}, at {where}", "KILDSVC_DEBUG=1 shows how it came to that")

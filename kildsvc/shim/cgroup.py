@@ -58,8 +58,8 @@ def others(spare: set[int]) -> list[int]:
         try:
             with open(procs) as file:
                 found += [pid for pid in map(int, file) if pid != os.getpid() and pid not in spare]
-        except FileNotFoundError:
-            pass
+        except OSError:
+            pass  # there is none, or it was removed as it was read (ENODEV)
     return found
 
 

@@ -82,6 +82,7 @@ class World:
             "USER": "dev",
             "XDG_RUNTIME_DIR": RUNTIME,
             "LANG": "C.UTF-8",
+            "KILDSVC_DEBUG": "1",
         }
         pipes = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE}
         return await asyncio.create_subprocess_exec(

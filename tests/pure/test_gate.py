@@ -270,6 +270,25 @@ def test_the_help_names_every_command() -> None:
         assert re.search(rf"^  {command} +\S", done.stdout, re.M)
 
 
+MISTAKE = """
+import sys
+from kildsvc.cli import acts, run
+def version(): raise ValueError("two\\nlines")
+acts.version = version
+sys.exit(run.run(sys.argv[1:]))
+"""
+
+
+def test_a_mistake_of_our_own_is_told_in_one_line() -> None:
+    done = run(sys.executable, "-c", MISTAKE, "--version")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "kildsvc: a mistake of kildsvc's own: ValueError two lines, at <string>:4 "
+        "(KILDSVC_DEBUG=1 shows how it came to that)\n"
+    )
+    assert "Traceback" in run(sys.executable, "-c", MISTAKE, "--version", KILDSVC_DEBUG="1").stderr
+
+
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["open", "--help"]], ids=" ".join)
 def test_a_reader_who_has_gone_is_no_failure(arguments: list[str]) -> None:
     """As `head` goes, of a pipe: nothing is said, and the exit code is a shell's for SIGPIPE."""

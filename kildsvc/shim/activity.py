@@ -48,6 +48,7 @@ class Activity:
         self._output_at = time.monotonic()
         self._stamped = self._rang = -60.0
         self._input_fd = -1
+        self._untold = 0  # the pid of an agent that is up, while there is no descriptor to say so
 
     def begin(self) -> None:
         """A fresh run: what an earlier one left is not its."""
@@ -79,6 +80,8 @@ class Activity:
         return self._output_at + IDLE_SEC
 
     def on_flush(self) -> None:
+        if self._untold:
+            self.on_ready(self._untold)
         if time.monotonic() - self._stamped >= STAMP_SEC:
             self._stamped = time.monotonic()
             # With the CPU time used so far: an agent that is silent and uses more of it is at work.
@@ -93,7 +96,7 @@ class Activity:
 
     def on_ready(self, pid: int) -> None:
         """While a shim that was killed is started again, systemd cannot tell that its agent is up."""
-        self._stamp("ready", b"%010d\n" % pid)
+        self._untold = 0 if self._stamp("ready", b"%010d\n" % pid) else pid
 
     def on_input(self) -> None:
         # Held open: a key should not wait for more than its own way.
@@ -107,16 +110,18 @@ class Activity:
     def on_idle(self) -> None:
         self._journal.event("idle", f"silent for {IDLE_SEC:.0f} s", 6, KILD_IDLE_SEC=f"{IDLE_SEC:.0f}")
 
-    def _stamp(self, name: str, data: bytes = b"\n", age_sec: float = 0) -> None:
+    def _stamp(self, name: str, data: bytes = b"\n", age_sec: float = 0) -> bool:
+        """False: no room, no descriptor, or forgotten meanwhile, and nobody reads it then."""
         try:
             fd = os.open(f"{self._directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
-            return  # no room, or forgotten meanwhile: nobody reads it then
+            return False
         try:
             os.pwrite(fd, data, 0)
             if age_sec:
                 os.utime(fd, times=(time.time() - age_sec,) * 2)
         except OSError:
-            pass
+            return False
         finally:
             os.close(fd)
+        return True

@@ -298,11 +298,11 @@ class Shim:
             self.record.words[rec.DEADLINE_USEC] = time.monotonic_ns() // 1000 + self.launch["runtime_usec"]
             self.plan_end()
         self.record.set_flag(rec.READY)
-        self.activity.on_ready(self.agent.pid)
         self.say_running("READY=1\n")
         self.journal.event("ready", f"running, pid {self.agent.pid}", 6)
 
     def say_running(self, prefix: str = "") -> None:
+        self.activity.on_ready(self.agent.pid)
         count = sum(client.interactive for client in self.server.clients.values())
         attached = f", {count} attached" if count else ""
         terminal = ", has not taken the terminal yet" if self.agent.has_not_taken_the_terminal() else ""

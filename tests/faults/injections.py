@@ -71,7 +71,9 @@ class Injections:
     def _kill_shim_of(self, target: Target, number: int) -> bool:
         pid = target.shim
         if target.life:
-            target.life.shim_killed_at.append(time.monotonic())
+            # One that is stopped dies of it when it goes on; of SIGKILL, at once.
+            later = target.life.shim_stopped_until if number != signal.SIGKILL else 0.0
+            target.life.shim_killed_at.append(max(time.monotonic(), later))
         self.world.note(f"signal {number} to the shim of {target.name}, pid {pid}")
         return bool(pid) and send_signal(pid, number)
 
@@ -97,7 +99,10 @@ class Injections:
         self.world.note(f"SIGSTOP to the shim of {target.name}, pid {pid}")
         if not pid or not send_signal(pid, signal.SIGSTOP):
             return False
-        await asyncio.sleep(self.world.rng.random() * 1.5)
+        pause = self.world.rng.random() * 1.5
+        if target.life:
+            target.life.shim_stopped_until = time.monotonic() + pause
+        await asyncio.sleep(pause)
         resume(pid)
         return True
 

@@ -61,6 +61,7 @@ class Life:
     died_at: float = 0.0
     waiter_killed: bool = False
     shim_killed_at: list[float] = field(default_factory=list)
+    shim_stopped_until: float = 0.0
     said: set[bytes] = field(default_factory=set)  # what it was typed to say, successfully
     shown: tuple[Any, ...] | None = None  # the end as it was told first
     judged: bool = False

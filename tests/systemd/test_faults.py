@@ -143,3 +143,19 @@ def test_what_a_killed_open_leaves_is_in_nobodys_way(box: Box, name: str) -> Non
     box.sh(f"cd $XDG_RUNTIME_DIR/kildsvc && mkdir {name} && touch .{name}.lock {name}/1.json")
     assert box.kildsvc("destroy", name, check=False).returncode == 4
     assert name not in box.sh("ls -A $XDG_RUNTIME_DIR/kildsvc")
+
+
+def test_an_agent_that_is_up_is_known_to_be_however_late(box: Box, name: str) -> None:
+    """When its shim could not write that down; it matters while that one is started again."""
+    ready = f"/run/user/1000/kildsvc/{name}/ready"
+    opener = box.popen(box.kild, "open", name, "--grace", "2s", "--", "sh", "-c", "read key; echo $key; read key")
+    stored = "NFileDescriptorStore"
+    wait_until("the agent is there, and held", lambda: box.show(name, stored) == {stored: "5"})
+    shim = str(box.shim_pid(name))
+    used = box.sh(f"ls /proc/{shim}/fd | wc -l").strip()
+    box.run("prlimit", "--pid", shim, f"--nofile={used}:")
+    assert opener.wait(30) == 0
+    assert int(box.sh(f"cat {ready}")) == 0
+    box.run("prlimit", "--pid", shim, "--nofile=1024:")
+    box.kildsvc("send", name, "hello", "--enter")
+    wait_until("it is written down", lambda: int(box.sh(f"cat {ready}")) == box.agent_pid(name))

@@ -102,6 +102,7 @@ class Supervisor:
         raise NotImplementedError
 
     def restart(self) -> None:
+        """Boots it again, with its disk. As prepare(), it is another thing for each kind of machine."""
         raise NotImplementedError
 
     def start_child(self, env: dict[str, str]) -> None:

@@ -70,4 +70,4 @@ def _await_record(name: str, run: str) -> None:
     try:
         journal.read_to_end(name, run)
     except JournalUnreadable:
-        pass
+        pass  # then nobody reads it under the old name either
